@@ -1,0 +1,48 @@
+"""What a drafter is: one file, one class, one options dataclass, registered by name.
+
+The loop never asks what kind of drafter it has. A drafter declares what it needs and answers `propose`;
+whatever it proposes, the text that comes out is the target's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from guessahead.types import Choice, Draft, Int32, Verdict
+
+if TYPE_CHECKING:
+    from guessahead.engines.base import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a drafter may use of its surroundings. engine: the target; draft_engine: a second model, if given."""
+
+    engine: Engine
+    draft_engine: Engine | None = None
+
+
+class Drafter:
+    """Base class. One instance serves one running sequence; weights and indices may be shared between them.
+
+    needs_hidden: layers whose hidden states every pass must capture; usually none.
+    needs_draft_engine: a second model must be loaded.
+    """
+
+    name: ClassVar[str]
+    needs_hidden: tuple[int, ...] = ()
+    needs_draft_engine: ClassVar[bool] = False
+
+    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+        """A generation starts. choice: parameters (with the resolved seed) and history == prompt_ids."""
+
+    def propose(self, choice: Choice, budget: int) -> Draft:
+        """Guess at most `budget` tokens after choice.history (all committed tokens, the last one pending)."""
+        raise NotImplementedError
+
+    def observe(self, verdict: Verdict) -> None:
+        """The target's answer to the last draft; verdict.token_ids are committed now (cut where the text ended)."""
+
+    def end(self) -> None:
+        """The generation is over, finished or abandoned; release what is held. Called once."""

@@ -1,0 +1,40 @@
+"""Everything guessahead raises on purpose.
+
+    GuessaheadError
+    ├── InputError            the caller can repair it: the CLI exits with 2, the server answers 400
+    │   ├── ParameterError    a setting outside its range, or two that exclude each other
+    │   ├── ModelError        a checkpoint that cannot be used: missing, damaged, unsupported
+    │   ├── TokenizerError    an unknown tokenizer kind, or two models whose tokenizers differ
+    │   └── PromptError       an empty prompt, or one that does not fit into the context
+    └── StateError            a call that the object's state does not allow (a bug in the calling code)
+
+A message is one line: what is wrong, and what to do about it.
+"""
+
+
+class GuessaheadError(Exception):
+    """Base of all errors of this package."""
+
+
+class InputError(GuessaheadError):
+    """What was asked for cannot be done; the message says why, in one line."""
+
+
+class ParameterError(InputError, ValueError):
+    """A parameter is out of range, of the wrong type, or contradicts another."""
+
+
+class ModelError(InputError):
+    """A checkpoint is missing, damaged or of a kind that is not supported."""
+
+
+class TokenizerError(InputError):
+    """A tokenizer is of an unknown kind, or two models do not share one."""
+
+
+class PromptError(InputError, ValueError):
+    """The prompt is empty or leaves no room in the context."""
+
+
+class StateError(GuessaheadError, RuntimeError):
+    """A method was called in a state that does not allow it."""
