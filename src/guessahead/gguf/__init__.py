@@ -1,6 +1,19 @@
-"""GGUF files: `GGUFFile` reads them, memory-mapped."""
+"""GGUF files: `GGUFFile` reads (memory-mapped), `write_gguf` writes, `dequantize` and `quantize` convert."""
 
+from guessahead.gguf.quantize import CONVERTIBLE, dequantize, quantize
 from guessahead.gguf.reader import GGUFFile, TensorInfo
-from guessahead.gguf.types import GGMLType
+from guessahead.gguf.types import GGMLType, MetadataValue
+from guessahead.gguf.writer import Encoded, NewTensor, write_gguf
 
-__all__ = ["GGMLType", "GGUFFile", "TensorInfo"]
+__all__ = [
+    "CONVERTIBLE",
+    "Encoded",
+    "GGMLType",
+    "GGUFFile",
+    "MetadataValue",
+    "NewTensor",
+    "TensorInfo",
+    "dequantize",
+    "quantize",
+    "write_gguf",
+]
