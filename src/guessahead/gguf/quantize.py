@@ -105,7 +105,8 @@ def _stored(halves: npt.NDArray[np.float16]) -> Float32:
 def _extreme(values: Float32) -> Float32:
     """The value of largest magnitude along the last axis, with its sign."""
     high, low = values.max(axis=-1), values.min(axis=-1)
-    return np.where(high > -low, high, low)
+    extreme: Float32 = np.where(high > -low, high, low)
+    return extreme
 
 
 def _join_nibbles(codes: npt.NDArray[Any]) -> Bytes:
