@@ -7,7 +7,7 @@ whatever it proposes, the text that comes out is the target's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from guessahead.types import Choice, Draft, Int32, Verdict
 
@@ -17,22 +17,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a drafter may use of its surroundings. engine: the target; draft_engine: a second model, if given."""
+    """What a drafter may use. engine: the target; draft_engine: a second model, if given."""
 
     engine: Engine
     draft_engine: Engine | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The options of a drafter that has none."""
+
+
 class Drafter:
     """Base class. One instance serves one running sequence; weights and indices may be shared between them.
 
+    Options: a frozen dataclass with the drafter's settings (int, float, bool or str); it checks their ranges
+        itself and raises ParameterError. The registry builds it from `-o NAME=VALUE`.
     needs_hidden: layers whose hidden states every pass must capture; usually none.
     needs_draft_engine: a second model must be loaded.
     """
 
     name: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
     needs_hidden: tuple[int, ...] = ()
     needs_draft_engine: ClassVar[bool] = False
+
+    def __init__(self, options: Any, setup: Setup) -> None:
+        """options: an instance of Options. Nothing is allocated before `begin`."""
 
     def begin(self, prompt_ids: Int32, choice: Choice) -> None:
         """A generation starts. choice: parameters (with the resolved seed) and history == prompt_ids."""
@@ -42,7 +53,7 @@ class Drafter:
         raise NotImplementedError
 
     def observe(self, verdict: Verdict) -> None:
-        """The target's answer to the last draft; verdict.token_ids are committed now (cut where the text ended)."""
+        """The target's answer to the last draft, cut where the text ended; its token_ids are committed now."""
 
     def end(self) -> None:
         """The generation is over, finished or abandoned; release what is held. Called once."""

@@ -1,0 +1,119 @@
+"""The loop: propose, verify, accept, commit.
+
+With N committed tokens the cache holds N - 1; the last one is *pending* and is fed by the next pass, with
+the guesses behind it. So a step is one pass over: the committed tokens that the cache lacks, then the draft.
+For the first step those are the whole prompt, and for plain decoding the draft is always empty; neither is a
+case of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from guessahead import tree
+from guessahead.accept import accept
+from guessahead.engines.base import Rows
+from guessahead.errors import StateError
+from guessahead.run import Chunk, Request, Run
+from guessahead.types import Choice, Draft, Generation
+
+if TYPE_CHECKING:
+    from guessahead.drafters.base import Drafter
+    from guessahead.engines.base import Engine, SequenceState
+    from guessahead.tokenizer import Tokenizer
+
+
+class SpeculativeDecoder:
+    """Generates one text at a time with a target model and a drafter.
+
+    The text is the target's own: it does not depend on the drafter, on gamma, or on how many guesses were
+    right. `tokenizer` turns tokens into text and knows which tokens end it.
+    """
+
+    def __init__(self, engine: Engine, drafter: Drafter, tokenizer: Tokenizer) -> None:
+        self._engine = engine
+        self._drafter = drafter
+        self._tokenizer = tokenizer
+
+    def generate(self, request: Request) -> Generation:
+        """The finished generation. Raises PromptError for an empty prompt or one that fills the context."""
+        steps = self.stream(request)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                generation: Generation = end.value
+                return generation
+
+    def stream(self, request: Request) -> Generator[Chunk, None, Generation]:
+        """One chunk per step as soon as it is certain; the generator's return value is the Generation.
+
+        Closing the generator early, at any chunk, frees the cache and ends the drafter.
+        """
+        engine, drafter = self._engine, self._drafter
+        run = Run(request, engine.info, self._tokenizer, drafter.name)
+        sequence = engine.new_sequence()
+        try:
+            started = perf_counter()
+            drafter.begin(run.history, run.choice())
+            while run.finish_reason is None:
+                # 1. Guess.
+                choice = run.choice()
+                draft = _propose(drafter, choice, run.budget)
+                proposed = perf_counter()
+                # 2. One pass over what the cache lacks and the guesses.
+                rows = _rows(sequence, choice, draft, run)
+                [output] = engine.forward([rows])
+                forwarded = perf_counter()
+                # 3. Keep the guesses that the target agrees with, and its own next token.
+                first_guess = len(rows.token_ids) - len(draft)
+                full = accept(draft, output.chosen[first_guess - 1 :])
+                # 4. Commit, up to where the text ends.
+                verdict = run.commit(rows, draft, full, output)
+                sequence.keep((verdict.path + first_guess).astype(np.int32))
+                committed = perf_counter()
+                drafter.observe(verdict)
+                # 5. Count, and hand out.
+                observed = perf_counter()
+                propose_seconds = (proposed - started) + (observed - committed)
+                chunk = run.count(propose_seconds, forwarded - proposed, committed - forwarded)
+                yield chunk
+                started = perf_counter()
+        finally:
+            try:
+                sequence.close()
+            finally:
+                drafter.end()
+        return run.generation()
+
+
+def _propose(drafter: Drafter, choice: Choice, budget: int) -> Draft:
+    """The drafter's guesses; none before the first token, which must not come later than plain decoding's."""
+    if budget <= 0 or len(choice.history) == choice.prompt_length:
+        return Draft()
+    draft = drafter.propose(choice, budget)
+    if len(draft) > budget:
+        raise StateError(f"drafter {drafter.name!r} proposed {len(draft)} tokens; {budget} were allowed")
+    return draft
+
+
+def _rows(sequence: SequenceState, choice: Choice, draft: Draft, run: Run) -> Rows:
+    """The committed tokens that the cache lacks, then the draft."""
+    fresh = choice.history[sequence.length :]
+    last = len(fresh) - 1
+    parents = None
+    if draft.parents is not None:
+        grafted = np.where(draft.parents == tree.ROOT, last, draft.parents + len(fresh))
+        parents = np.concatenate([np.arange(-1, last), grafted]).astype(np.int32)
+    return Rows(
+        sequence=sequence,
+        token_ids=np.concatenate([fresh, draft.token_ids]),
+        parents=parents,
+        choice=choice,
+        choose_from=last,
+        want_logits=run.wants_logits,
+    )

@@ -1,0 +1,103 @@
+"""Draft trees: a list of parents, and what follows from it.
+
+Node i hangs under node parents[i], or under the last committed token where parents[i] is -1. A chain is
+the tree whose node i hangs under i - 1, and needs no list (`Draft.parents` is None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from guessahead.errors import ParameterError
+from guessahead.types import Draft, Int32
+
+ROOT = -1
+"""The parent of a node that follows the last committed token."""
+
+
+def parents_of(draft: Draft) -> Int32:
+    """int32[n]: the parent of every node, spelled out for a chain too."""
+    if draft.parents is None:
+        return np.arange(-1, len(draft) - 1, dtype=np.int32)
+    return draft.parents
+
+
+def children_of(draft: Draft) -> dict[tuple[int, int], int]:
+    """(parent node, token id) -> node. Raises ParameterError where the draft is not a tree.
+
+    A tree has one parent per node, each an earlier node or ROOT, and no token twice under one parent:
+    two such nodes would be the same guess, and the path to accept would not be unique.
+    """
+    parents = parents_of(draft)
+    if len(parents) != len(draft):
+        raise ParameterError(f"a draft of {len(draft)} tokens has {len(parents)} parents")
+    children: dict[tuple[int, int], int] = {}
+    for node, (parent, token) in enumerate(zip(parents.tolist(), draft.token_ids.tolist(), strict=True)):
+        if not ROOT <= parent < node:
+            raise ParameterError(f"draft node {node} has parent {parent}: it must be -1 or an earlier node")
+        if (parent, token) in children:
+            raise ParameterError(f"draft nodes {children[parent, token]} and {node} are the same guess")
+        children[parent, token] = node
+    return children
+
+
+def depths(draft: Draft) -> Int32:
+    """int32[n]: how many nodes the path to each node has; 1 for a guess of the next token."""
+    result = np.zeros(len(draft), np.int32)
+    for node, parent in enumerate(parents_of(draft).tolist()):
+        result[node] = 1 if parent == ROOT else result[parent] + 1
+    return result
+
+
+def positions(draft: Draft, num_committed: int) -> Int32:
+    """int32[n]: the position of every node; the last committed token is at num_committed - 1."""
+    return (depths(draft) + (num_committed - 1)).astype(np.int32)
+
+
+def path_to(draft: Draft, node: int) -> Int32:
+    """int32[depth]: the nodes from the root to `node`, both counted; empty for ROOT."""
+    parents = parents_of(draft)
+    path = []
+    while node != ROOT:
+        path.append(node)
+        node = int(parents[node])
+    return np.array(path[::-1], np.int32)
+
+
+def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
+    """One tree of at most `budget` nodes that holds the guesses of several drafts, as a trie.
+
+    Earlier drafts come first: where two drafts make the same guess, it is one node, credited to the earlier
+    one, with the higher of both confidences (1 where a drafter states none).
+    """
+    nodes: dict[tuple[int, int], int] = {}
+    token_ids: list[int] = []
+    parents: list[int] = []
+    confidence: list[float] = []
+    origins: list[str] = []
+    for draft, name in zip(drafts, names, strict=True):
+        own_to_merged = {ROOT: ROOT}
+        for node, parent in enumerate(parents_of(draft).tolist()):
+            if parent not in own_to_merged:
+                continue  # its parent did not fit into the budget
+            key = (own_to_merged[parent], int(draft.token_ids[node]))
+            sure = 1.0 if draft.confidence is None else float(draft.confidence[node])
+            if key in nodes:
+                confidence[nodes[key]] = max(confidence[nodes[key]], sure)
+            elif len(token_ids) < budget:
+                nodes[key] = len(token_ids)
+                parents.append(key[0])
+                token_ids.append(key[1])
+                confidence.append(sure)
+                origins.append(draft.origins[node] if draft.origins else name)
+            else:
+                continue
+            own_to_merged[node] = nodes[key]
+    return Draft(
+        token_ids=np.array(token_ids, np.int32),
+        parents=np.array(parents, np.int32),
+        confidence=np.array(confidence, np.float32),
+        origins=tuple(origins),
+    )
