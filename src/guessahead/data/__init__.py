@@ -1,0 +1,1 @@
+"""Package data: the model catalogue (models.toml) and the demo prompts (workload.jsonl)."""
