@@ -1,6 +1,6 @@
 """GGUF files: `GGUFFile` reads (memory-mapped), `write_gguf` writes, `dequantize` and `quantize` convert."""
 
-from guessahead.gguf.quantize import CONVERTIBLE, dequantize, quantize
+from guessahead.gguf.quantize import CONVERTIBLE, dequantize, quantize, step_sizes
 from guessahead.gguf.reader import GGUFFile, TensorInfo
 from guessahead.gguf.types import GGMLType, MetadataValue
 from guessahead.gguf.writer import Encoded, NewTensor, write_gguf
@@ -15,5 +15,6 @@ __all__ = [
     "TensorInfo",
     "dequantize",
     "quantize",
+    "step_sizes",
     "write_gguf",
 ]

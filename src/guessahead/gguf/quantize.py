@@ -44,6 +44,19 @@ def dequantize(data: Bytes, kind: GGMLType) -> Float32:
         return _DECODERS[kind](data.view(_LAYOUTS[kind])).reshape(-1)
 
 
+def step_sizes(data: Bytes, kind: GGMLType) -> Float32:
+    """How far apart the values are that each element could have: float32[num_values]; 0 if not quantised."""
+    if kind not in _DECODERS:
+        return np.zeros(data.size // kind.block_bytes * kind.block_size, np.float32)
+    blocks = data.view(_LAYOUTS[kind])
+    steps = _stored(blocks["scale"])
+    if kind is GGMLType.Q4_K:
+        steps = steps * _unpack_6_bits(blocks["six"])[0].astype(np.float32)
+    elif kind is GGMLType.Q6_K:
+        steps = steps * blocks["scales"].astype(np.float32)
+    return np.abs(steps).repeat(kind.block_size // steps.shape[1])
+
+
 def quantize(values: Float32, kind: GGMLType) -> Bytes:
     """Encode float32[num_values] (whole blocks) -> uint8[num_bytes]; every code is the nearest one.
 

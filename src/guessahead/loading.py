@@ -1,0 +1,71 @@
+"""Names and files -> loaded models. What can be wrong with a model is found here, before generating."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from guessahead import catalogue
+from guessahead.errors import ModelError
+from guessahead.fetch import Progress, fetch
+from guessahead.gguf import GGUFFile
+
+if TYPE_CHECKING:
+    from guessahead.model import LanguageModel
+
+
+def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
+    """The GGUF file of a model: a name of the catalogue (fetched if need be), or the path of a file.
+
+    progress: see `fetch`. Raises ModelError where there is no such thing.
+    """
+    name = os.fspath(model)
+    if name in catalogue.entries():
+        return fetch(name, progress=progress)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        raise ModelError(f"{name} is a folder; this version loads GGUF files only")
+    if path.exists():
+        return path
+    known = ", ".join(catalogue.entries())
+    looks_like_hub_id = name.count("/") == 1 and not name.startswith((".", "~", "/")) and not path.suffix
+    hint = " (models from the hub are for a later version)" if looks_like_hub_id else ""
+    raise ModelError(f"{name!r} is neither a file nor a model of the catalogue ({known}){hint}")
+
+
+def load(
+    model: str | os.PathLike[str] = catalogue.DEFAULT_MODEL,
+    *,
+    threads: int | None = None,
+    context: int | None = None,
+    activations: Literal["int8", "f32"] = "int8",
+    progress: Progress | None = None,
+) -> LanguageModel:
+    """Load a model, ready to generate.
+
+    model: a name of the catalogue, or the path of a GGUF file.
+    threads: worker threads; None = one for each core this process may use.
+    context: most tokens of a sequence; None = what the model was made for.
+    activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
+        slow route for checks). Weights that are not quantised always take f32.
+    progress: told how far a download is; None = a bar on stderr.
+    Raises ModelError, TokenizerError or ParameterError, in one line.
+    """
+    from guessahead.engines.native import NativeEngine
+    from guessahead.model import LanguageModel
+    from guessahead.text import ChatTemplate
+    from guessahead.tokenizer import Tokenizer
+
+    path = resolve(model, progress=progress)
+    with GGUFFile.open(path) as file:
+        tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine: quick to fail
+        chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
+        engine = NativeEngine.from_gguf(file, threads=threads, context=context, activations=activations)
+    if tokenizer.vocab_size > engine.info.vocab_size:
+        raise ModelError(
+            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, "
+            f"the model only {engine.info.vocab_size}: a damaged or mismatched file"
+        )
+    name = os.fspath(model)
+    return LanguageModel(engine, tokenizer, chat_template, name if name in catalogue.entries() else path.stem)
