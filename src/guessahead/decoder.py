@@ -40,7 +40,7 @@ class SpeculativeDecoder:
         self._tokenizer = tokenizer
 
     def generate(self, request: Request) -> Generation:
-        """The finished generation. Raises PromptError for an empty prompt or one that fills the context."""
+        """The finished generation. Errors: as `stream`."""
         steps = self.stream(request)
         while True:
             try:
@@ -52,10 +52,13 @@ class SpeculativeDecoder:
     def stream(self, request: Request) -> Generator[Chunk, None, Generation]:
         """One chunk per step as soon as it is certain; the generator's return value is the Generation.
 
-        Closing the generator early, at any chunk, frees the cache and ends the drafter.
+        Closing the generator early, at any chunk, frees the cache and ends the drafter. Raises at once
+        PromptError for an empty prompt or one that fills the context.
         """
+        return self._steps(Run(request, self._engine.info, self._tokenizer, self._drafter.name))
+
+    def _steps(self, run: Run) -> Generator[Chunk, None, Generation]:
         engine, drafter = self._engine, self._drafter
-        run = Run(request, engine.info, self._tokenizer, drafter.name)
         sequence = engine.new_sequence()
         try:
             started = perf_counter()

@@ -30,7 +30,8 @@ class Request:
     """What to generate.
 
     prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is drawn. max_tokens: at least 1.
-    gamma: most guesses per step. stops: texts that end the generation. logprobs: None, or how many alternatives to report per token.
+    gamma: most guesses per step. stops: texts that end the generation.
+    logprobs: None, or how many alternatives to report per token.
     trace: keep a record of every step (see `Run.trace`).
     """
 

@@ -53,7 +53,7 @@ class Drafter:
         raise NotImplementedError
 
     def observe(self, verdict: Verdict) -> None:
-        """The target's answer to the last draft, cut where the text ended; its token_ids are committed now."""
+        """What the target made of the draft, cut where the text ended; its token_ids are committed now."""
 
     def end(self) -> None:
         """The generation is over, finished or abandoned; release what is held. Called once."""

@@ -1,0 +1,104 @@
+"""Speculative decoding with an unchanged answer: guess several tokens ahead, check them in one pass.
+
+    import guessahead as ga
+
+    lm = ga.load("smollm2-135m")
+    print(lm.generate("Why is the sky blue?", max_tokens=64).text)
+
+Importing this package imports nothing else; every name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from guessahead.decoder import SpeculativeDecoder
+    from guessahead.drafters.base import Drafter
+    from guessahead.errors import (
+        GuessaheadError,
+        InputError,
+        ModelError,
+        ParameterError,
+        PromptError,
+        StateError,
+        TokenizerError,
+    )
+    from guessahead.loading import load
+    from guessahead.model import LanguageModel, Stream
+    from guessahead.options import GenerateOptions
+    from guessahead.run import Chunk, Request
+    from guessahead.stats import Stats, predict_speedup, predict_tau
+    from guessahead.types import Choice, Draft, Generation, SamplingParams, TokenLogprob, Verdict
+
+_HOMES = {
+    "Choice": "types",
+    "Chunk": "run",
+    "Draft": "types",
+    "Drafter": "drafters.base",
+    "GenerateOptions": "options",
+    "Generation": "types",
+    "GuessaheadError": "errors",
+    "InputError": "errors",
+    "LanguageModel": "model",
+    "ModelError": "errors",
+    "ParameterError": "errors",
+    "PromptError": "errors",
+    "Request": "run",
+    "SamplingParams": "types",
+    "SpeculativeDecoder": "decoder",
+    "StateError": "errors",
+    "Stats": "stats",
+    "Stream": "model",
+    "TokenLogprob": "types",
+    "TokenizerError": "errors",
+    "Verdict": "types",
+    "load": "loading",
+    "predict_speedup": "stats",
+    "predict_tau": "stats",
+}
+
+__all__ = [
+    "Choice",
+    "Chunk",
+    "Draft",
+    "Drafter",
+    "GenerateOptions",
+    "Generation",
+    "GuessaheadError",
+    "InputError",
+    "LanguageModel",
+    "ModelError",
+    "ParameterError",
+    "PromptError",
+    "Request",
+    "SamplingParams",
+    "SpeculativeDecoder",
+    "StateError",
+    "Stats",
+    "Stream",
+    "TokenLogprob",
+    "TokenizerError",
+    "Verdict",
+    "__version__",
+    "load",
+    "predict_speedup",
+    "predict_tau",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("guessahead")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'guessahead' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"guessahead.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,150 @@
+"""A loaded language model: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+from weakref import WeakSet
+
+import numpy as np
+
+from guessahead.decoder import SpeculativeDecoder
+from guessahead.drafters import registry
+from guessahead.drafters.base import Setup
+from guessahead.errors import ParameterError, PromptError, StateError
+from guessahead.options import GenerateOptions, OptionArguments, documented
+from guessahead.run import Chunk, Request
+from guessahead.types import Generation, Int32
+
+if TYPE_CHECKING:
+    from guessahead.engines.base import Engine
+    from guessahead.text import ChatTemplate
+    from guessahead.tokenizer import Tokenizer
+
+Message = Mapping[str, Any]
+Prompt = str | Sequence[int] | Sequence[Message]
+
+
+class LanguageModel:
+    """An engine with its tokenizer and chat template.
+
+    prompt: text, which becomes the user's message in the model's chat template (unless raw=True); token ids,
+    taken as they are; or chat messages. All options are those of GenerateOptions; whatever cannot be honoured
+    raises ParameterError, before anything is generated. A prompt that is empty or fills the context raises
+    PromptError.
+    """
+
+    def __init__(
+        self, engine: Engine, tokenizer: Tokenizer, chat_template: ChatTemplate | None, name: str
+    ) -> None:
+        self.engine = engine
+        self.tokenizer = tokenizer
+        self.chat_template = chat_template
+        self.name = name
+        self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
+
+    @documented
+    def generate(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Generation:
+        """The finished answer to a prompt."""
+        with self.stream(prompt, **options) as stream:
+            for _ in stream:
+                pass
+            return stream.result
+
+    @documented
+    def chat(self, messages: Sequence[Message], **options: Unpack[OptionArguments]) -> Generation:
+        """The next message of a chat; messages: [{"role": "user", "content": "..."}, ...]."""
+        if isinstance(messages, str):
+            raise ParameterError("chat takes a list of messages; for one text use generate")
+        return self.generate(messages, **options)
+
+    @documented
+    def stream(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Stream:
+        """The answer as it comes: an iterable of chunks. Prompt and options are checked at once."""
+        checked = GenerateOptions.from_arguments(options, self.engine.info.vocab_size)
+        draft_model = checked.draft_model
+        if draft_model is not None and draft_model.tokenizer not in self._same_tokenizer:
+            self.tokenizer.check_same(draft_model.tokenizer)
+            self._same_tokenizer.add(draft_model.tokenizer)
+        setup = Setup(self.engine, draft_model.engine if draft_model is not None else None)
+        drafter = registry.make(checked.drafter, checked.drafter_options, setup)
+        decoder = SpeculativeDecoder(self.engine, drafter, self.tokenizer)
+        request = Request(
+            prompt_ids=self._prompt_ids(prompt, checked),
+            params=checked.sampling,
+            max_tokens=checked.max_tokens,
+            gamma=checked.gamma,
+            stops=checked.stops,
+            logprobs=checked.logprobs,
+            trace=checked.trace,
+        )
+        return Stream(decoder.stream(request))
+
+    def _prompt_ids(self, prompt: Prompt, options: GenerateOptions) -> Int32:
+        if not isinstance(prompt, str):
+            if not isinstance(prompt, Sequence | np.ndarray):
+                raise ParameterError(f"a prompt is text, token ids or chat messages, not {prompt!r}")
+            if not all(isinstance(part, Mapping) for part in prompt) or len(prompt) == 0:
+                return self._checked_ids(prompt, options)
+        if options.raw:
+            if not isinstance(prompt, str):
+                raise ParameterError("chat messages need the chat template, which raw=True leaves out")
+            text = prompt
+        elif self.chat_template is None:
+            raise ParameterError(f"model {self.name!r} has no chat template: use raw=True")
+        else:
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+            text = self.chat_template.render(messages, system=options.system)
+        return np.array(self.tokenizer.encode(text, special=True), np.int32)
+
+    def _checked_ids(self, prompt: Sequence[Any], options: GenerateOptions) -> Int32:
+        if options.system is not None:
+            raise ParameterError("system needs the chat template; a prompt of token ids is taken as it is")
+        vocab_size = self.engine.info.vocab_size
+        for token in prompt:
+            integral = isinstance(token, int | np.integer) and not isinstance(token, bool)
+            if not integral or not 0 <= token < vocab_size:
+                raise PromptError(f"prompt token {token!r} is not an id from 0 to {vocab_size - 1}")
+        return np.array(prompt, np.int32)
+
+
+class Stream:
+    """Chunks of an answer that is being generated; `result` once they have all been read.
+
+    Leaving it early (`close`, or the end of a `with` block) frees what the generation holds.
+    """
+
+    def __init__(self, steps: Generator[Chunk, None, Generation]) -> None:
+        self._steps = steps
+        self._result: Generation | None = None
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        try:
+            return next(self._steps)
+        except StopIteration as end:
+            if end.value is not None:
+                self._result = end.value
+            raise StopIteration from None
+
+    @property
+    def result(self) -> Generation:
+        """The whole generation. Raises StateError before the last chunk has been read."""
+        if self._result is None:
+            raise StateError("the stream has no result yet: read it to its end first")
+        return self._result
+
+    def close(self) -> None:
+        """Stop generating. Safe at any time, and more than once."""
+        self._steps.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

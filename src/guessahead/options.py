@@ -1,0 +1,155 @@
+"""The settings of a generation, in one place: names, defaults, meaning and checks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+from guessahead import sampling
+from guessahead.errors import ParameterError
+from guessahead.types import SamplingParams
+
+if TYPE_CHECKING:
+    from guessahead.drafters.registry import OptionValue
+    from guessahead.model import LanguageModel
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class OptionArguments(TypedDict, total=False):
+    """GenerateOptions as keyword arguments (the types only; meaning and defaults are there)."""
+
+    max_tokens: int
+    drafter: str
+    draft_model: LanguageModel | None
+    gamma: int
+    drafter_options: Mapping[str, OptionValue] | None
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+    frequency_penalty: float
+    presence_penalty: float
+    logit_bias: Mapping[int, float] | None
+    min_tokens: int
+    seed: int | None
+    stop: str | Sequence[str]
+    system: str | None
+    raw: bool
+    logprobs: int | None
+    trace: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """How to generate. None of drafter, draft_model, gamma, drafter_options and trace changes the text.
+
+    max_tokens: most tokens to emit.
+    drafter: name of the method that guesses ahead; "none" is plain decoding.
+    draft_model: the second model, for the drafters that need one.
+    gamma: most tokens guessed per step (at most the engine's rows per pass, less one); 0 is plain decoding.
+    drafter_options: settings of the drafter, by name.
+    temperature ... seed: see SamplingParams.
+    stop: one or several texts that end the generation; the result ends before them.
+    system: system message for the chat template.
+    raw: take the prompt as it is, without the chat template.
+    logprobs: report each token's log-probability, and so many alternatives; None = nothing.
+    trace: record every step in `Generation.trace`.
+    """
+
+    max_tokens: int = 256
+    drafter: str = "prompt-lookup"
+    draft_model: LanguageModel | None = None
+    gamma: int = 4
+    drafter_options: Mapping[str, OptionValue] | None = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: Mapping[int, float] | None = None
+    min_tokens: int = 0
+    seed: int | None = None
+    stop: str | Sequence[str] = ()
+    system: str | None = None
+    raw: bool = False
+    logprobs: int | None = None
+    trace: bool = False
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any], vocab_size: int) -> GenerateOptions:
+        """Checked options. Raises ParameterError, one line, for the first one that cannot be honoured."""
+        known = [each.name for each in fields(cls)]
+        for name in arguments:
+            if name not in known:
+                raise ParameterError(f"unknown option {name!r}; known: {', '.join(known)}")
+        options = cls(**arguments)
+        options._check(vocab_size)
+        return options
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def sampling(self) -> SamplingParams:
+        values = {each.name: getattr(self, each.name) for each in fields(SamplingParams)}
+        return SamplingParams(**values | {"logit_bias": dict(self.logit_bias or {})})
+
+    def _check(self, vocab_size: int) -> None:
+        _whole_number("max_tokens", self.max_tokens, 1)
+        _whole_number("gamma", self.gamma, 0)
+        if self.logprobs is not None:
+            _whole_number("logprobs", self.logprobs, 0, vocab_size)
+        for name in ("raw", "trace"):
+            if not isinstance(getattr(self, name), bool):
+                raise ParameterError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        for name in ("drafter", "system"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not (name == "system" and value is None):
+                raise ParameterError(f"{name} must be text, not {value!r}")
+        for name in ("logit_bias", "drafter_options"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Mapping):
+                raise ParameterError(f"{name} must be a mapping, not {value!r}")
+        if not isinstance(self.stop, Sequence) or not all(isinstance(s, str) and s for s in self.stops):
+            raise ParameterError(f"stop must be a non-empty text or several of them, not {self.stop!r}")
+        sampling.validate(self.sampling, vocab_size)
+        if self.min_tokens > self.max_tokens:
+            raise ParameterError(
+                f"min_tokens ({self.min_tokens}) must not be above max_tokens ({self.max_tokens})"
+            )
+        if self.raw and self.system is not None:
+            raise ParameterError("system needs the chat template, which raw=True leaves out")
+
+
+def documented(method: _Method) -> _Method:
+    """Show the fields of GenerateOptions, with their defaults, as the keyword arguments of `method`."""
+    positional = list(inspect.signature(method).parameters.values())[:2]
+    keywords = [
+        inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
+        )
+        for each in fields(GenerateOptions)
+    ]
+    signature = inspect.Signature(
+        [*positional, *keywords], return_annotation=inspect.signature(method).return_annotation
+    )
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return method
+
+
+def _whole_number(name: str, value: object, low: int, high: int | None = None) -> None:
+    allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or value < low
+        or (high is not None and value > high)
+    ):
+        raise ParameterError(f"{name} must be a whole number {allowed}, not {value!r}")

@@ -1,0 +1,152 @@
+"""The grid's axes, and the one comparison that all of it makes.
+
+A world is a target, a draft model that resembles it, and their tokenizer. A real engine joins the grid with
+one more entry in WORLDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from guessahead.decoder import SpeculativeDecoder
+from guessahead.drafters import registry
+from guessahead.drafters.base import Drafter, Setup
+from guessahead.run import Chunk, Request
+from guessahead.types import Generation, SamplingParams
+from tests.fakes import (
+    HostileDrafter,
+    OracleDrafter,
+    TinyEngine,
+    TreeHostileDrafter,
+    TreeOracleDrafter,
+    letters,
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """engine, draft_engine: Engine; tokenizer: Tokenizer. max_tokens: per generation."""
+
+    engine: Any
+    draft_engine: Any
+    tokenizer: Any
+    prompts: Sequence[Sequence[int]]
+    stops: tuple[str, ...]
+    max_tokens: int
+    seeds: Sequence[int]
+    gammas: Sequence[int]
+
+    @property
+    def vocab_size(self) -> int:
+        size: int = self.engine.info.vocab_size
+        return size
+
+
+def tiny_world() -> World:
+    engine = TinyEngine(rare=(3, 17))
+    return World(
+        engine=engine,
+        draft_engine=TinyEngine(vocab_size=26, seed=1, like=engine),
+        tokenizer=letters(26, eos_ids=(3, 17)),
+        prompts=[[5, 6, 7, 5, 6, 7, 5], [9], [1, 2, 4, 8, 1, 2], [20, 10, 20, 10]],
+        stops=("AC", "QQ", "HGH", "WJ"),
+        max_tokens=32,
+        seeds=(0, 1, 2, 3, 4, 5),
+        gammas=range(9),
+    )
+
+
+WORLDS: dict[str, Callable[[], World]] = {"tiny": tiny_world}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "sampled": {"temperature": 1.0},
+    "sampled-filtered": {"temperature": 0.7, "top_k": 9, "top_p": 0.9},
+    "sampled-hot": {"temperature": 1.4, "top_p": 0.95, "min_p": 0.02},
+    "penalties": {
+        "repetition_penalty": 1.3,
+        "frequency_penalty": 0.5,
+        "presence_penalty": 0.4,
+        "logit_bias": {4: 1.5, 6: float("-inf"), 3: 2.0},
+        "min_tokens": 7,
+    },
+    "penalties-sampled": {
+        "temperature": 0.9,
+        "min_p": 0.05,
+        "repetition_penalty": 1.2,
+        "frequency_penalty": 0.7,
+        "presence_penalty": -0.3,
+        "logit_bias": {5: -2.0, 8: 1.0},
+        "min_tokens": 5,
+    },
+}
+
+OUR_DRAFTERS = ("oracle", "hostile", "tree-oracle", "tree-hostile")
+DRAFTERS = (*registry.names(), *OUR_DRAFTERS)
+
+
+def make_drafter(name: str, world: World, text: Sequence[int] = ()) -> Drafter:
+    """text: prompt and plain output, for the drafters that know it."""
+    if name == "oracle":
+        return OracleDrafter(text, [2, 0, 5, 1, 8, 3], world.vocab_size)
+    if name == "tree-oracle":
+        return TreeOracleDrafter(text, [2, 0, 1, 8], world.vocab_size)
+    if name == "hostile":
+        return HostileDrafter(text, world.vocab_size)
+    if name == "tree-hostile":
+        return TreeHostileDrafter(text, world.vocab_size)
+    needs_second = registry.find(name).needs_draft_engine
+    return registry.make(name, {}, Setup(world.engine, world.draft_engine if needs_second else None))
+
+
+def run(world: World, drafter: Drafter, request: Request) -> tuple[list[Chunk], Generation]:
+    """All chunks and the result of one generation."""
+    steps = SpeculativeDecoder(world.engine, drafter, world.tokenizer).stream(request)
+    chunks = []
+    while True:
+        try:
+            chunks.append(next(steps))
+        except StopIteration as end:
+            return chunks, end.value
+
+
+def requests(world: World, setting: str) -> Iterator[Request]:
+    """One per seed; odd seeds with stop strings and log-probabilities."""
+    for seed in world.seeds:
+        yield Request(
+            prompt_ids=np.array(world.prompts[seed % len(world.prompts)], np.int32),
+            params=SamplingParams(**SETTINGS[setting] | {"seed": seed}),
+            max_tokens=world.max_tokens,
+            gamma=0,
+            stops=world.stops if seed % 2 else (),
+            logprobs=3 if seed % 2 else None,
+        )
+
+
+def check_equal(plain: Generation, chunks: list[Chunk], generation: Generation) -> None:
+    """What was generated is what plain decoding generates, and the stream adds up to it."""
+    assert generation.token_ids == plain.token_ids
+    assert generation.text == plain.text
+    assert generation.finish_reason == plain.finish_reason
+    assert generation.logprobs == plain.logprobs
+    assert generation.seed == plain.seed
+    assert "".join(chunk.text for chunk in chunks) == plain.text
+    assert tuple(token for chunk in chunks for token in chunk.token_ids) == plain.token_ids
+    assert all(len(chunk.origins) == len(chunk.token_ids) for chunk in chunks)
+
+
+def check(world: World, name: str, setting: str) -> list[Generation]:
+    """One drafter under one setting, for all seeds and draft lengths. Returns what was generated."""
+    generations = []
+    for request in requests(world, setting):
+        _, plain = run(world, make_drafter("none", world), request)
+        for gamma in world.gammas:
+            drafter = make_drafter(name, world, [*request.prompt_ids.tolist(), *plain.token_ids])
+            chunks, generation = run(world, drafter, replace(request, gamma=gamma))
+            check_equal(plain, chunks, generation)
+            generations.append(generation)
+    return generations
