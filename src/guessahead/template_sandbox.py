@@ -2,10 +2,10 @@
 
 What a template can reach is limited by Jinja's immutable sandbox, set up as transformers does for chat
 templates (trim_blocks, lstrip_blocks, loop controls, tojson, raise_exception, strftime_now). How much it can
-do is limited here: every loop turn, call and filter spends from a budget of steps, characters and seconds before
-it works, so a template can neither hang nor fill the memory, in loops without output either. It takes neither
-a thread (which cannot be stopped) nor a process (some 100 ms a prompt). Filters and string methods that make
-much of little (format, center, ...) do not exist here; chat templates have no use for them.
+do is limited here: every loop turn, call and filter spends from a budget of steps, characters and seconds
+before it works, so a template can neither hang nor fill the memory, in loops without output either. It takes
+neither a thread (which cannot be stopped) nor a process (some 100 ms a prompt). Filters and string methods
+that make much of little (format, center, ...) do not exist here; chat templates have no use for them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _OTHERS = (
 )
 _METHODS = (
     "capitalize casefold count endswith find index isalnum isalpha isascii isdecimal isdigit "
-    "islower isnumeric isspace istitle isupper join lower lstrip partition removeprefix removesuffix replace rfind rindex "
-    "rpartition rsplit rstrip split splitlines startswith strip swapcase title upper"
+    "islower isnumeric isspace istitle isupper join lower lstrip partition removeprefix removesuffix replace "
+    "rfind rindex rpartition rsplit rstrip split splitlines startswith strip swapcase title upper"
 )
 _CHEAP_FILTERS: Final = frozenset(_CHEAP.split())
 _STRING_METHODS: Final = frozenset(_METHODS.split())
