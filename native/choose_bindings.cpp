@@ -1,0 +1,52 @@
+// guessahead._native.Chooser: the chooser by itself, for tests and for engines that bring their own logits.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include "choose.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void construct(ga::Chooser* self, double temperature, int32_t top_k, double top_p, double min_p,
+               double repetition_penalty, double frequency_penalty, double presence_penalty,
+               std::vector<std::pair<int32_t, double>> logit_bias, std::vector<int32_t> eos_ids,
+               int64_t min_tokens, uint64_t seed, uint32_t stream, Vector<int32_t> history,
+               size_t prompt_length) {
+  ga::ChoiceParams params{temperature,
+                          top_k,
+                          top_p,
+                          min_p,
+                          repetition_penalty,
+                          frequency_penalty,
+                          presence_penalty,
+                          std::move(logit_bias),
+                          std::move(eos_ids),
+                          min_tokens,
+                          seed,
+                          stream};
+  new (self) ga::Chooser(std::move(params), history.data(), history.size(), prompt_length);
+}
+
+int32_t choose(const ga::Chooser& self, Vector<float> logits) {
+  if (logits.size() == 0) throw nb::value_error("choose: the row of logits is empty");
+  return self.choose(logits.data(), logits.size());
+}
+
+}  // namespace
+
+void bind_choose(nb::module_& m) {
+  nb::class_<ga::Chooser>(m, "Chooser",
+                          "choose() along one path; arguments from guessahead.sampling.chooser_arguments.")
+      .def("__init__", &construct, nb::kw_only(), "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a,
+           "repetition_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a, "logit_bias"_a, "eos_ids"_a,
+           "min_tokens"_a, "seed"_a, "stream"_a, "history"_a, "prompt_length"_a)
+      .def("choose", &choose, "logits"_a, "The token that follows history + pushed; logits: float32[vocab].")
+      .def("push", &ga::Chooser::push, "token"_a, "Append a token to the path.");
+}

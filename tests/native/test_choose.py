@@ -1,0 +1,156 @@
+"""The native chooser gives the token of its plain twin, for every row and every combination of parameters."""
+
+import numpy as np
+import pytest
+
+from guessahead._native import Chooser
+from guessahead.sampling import choose, chooser_arguments
+from guessahead.types import Choice, SamplingParams
+
+NAN, INF = float("nan"), float("inf")
+SIZES = (1, 2, 3, 15, 16, 17, 127, 128, 129, 255, 257, 400, 1000, 3000)
+
+
+def random_params(rng):
+    def maybe(default, *values):
+        return values[rng.integers(len(values))] if rng.random() < 0.5 else default
+
+    return SamplingParams(
+        temperature=float(rng.choice([0.0, 1e-5, 1e-4, 1e-3, 0.3, 0.7, 1.0, 1.0, 1.7, 5.0, 100.0])),
+        top_k=maybe(0, 1, 2, 5, 20, 100, 1000, 2**31 - 1),
+        top_p=maybe(1.0, 1e-12, 0.1, 0.5, 0.9, 0.95, 0.999, 1.0 - 1e-12),
+        min_p=maybe(0.0, 1e-30, 1e-6, 0.01, 0.1, 0.5, 1.0),
+        repetition_penalty=maybe(1.0, 0.5, 1.1, 1.3, 100.0, 1e-310),
+        frequency_penalty=maybe(0.0, -2.0, 0.1, 0.7),
+        presence_penalty=maybe(0.0, -1.0, 0.3, 2.0),
+        logit_bias={
+            int(rng.integers(3500)): bias for bias in maybe((), (-INF, -100.0, 3.5, -99.0), (100.0,))
+        },
+        min_tokens=maybe(0, 1, 4, 1000),
+        seed=int(rng.integers(2**64, dtype=np.uint64)),
+    )
+
+
+def random_row(rng, size):
+    kind = rng.integers(7)
+    row = rng.standard_normal(size) * rng.choice([0.01, 1.0, 3.0, 10.0])
+    if kind == 1:
+        row = np.round(row)  # ties everywhere, signed zeros among them
+    elif kind == 2:
+        row[:] = rng.integers(3)
+    elif kind == 3:
+        row[rng.random(size) < 0.3] = NAN
+        row[rng.random(size) < 0.3] = -INF
+    elif kind == 4:
+        row[rng.random(size) < 0.02] = INF
+        row[rng.random(size) < 0.1] = 3.4028235e38
+        row[rng.random(size) < 0.1] = -3.4028235e38
+    elif kind == 5:
+        row[:] = -INF
+        row[rng.random(size) < 0.02] = NAN
+    elif kind == 6:
+        row[rng.random(size) < 0.05] += 30.0
+    return row.astype(np.float32)
+
+
+def random_choice(rng, size):
+    length = int(rng.integers(1, 40))
+    history = rng.integers(-1, size + 3, length).astype(np.int32)
+    eos_ids = tuple(rng.integers(0, size + 2, rng.integers(3)).tolist())
+    stream = int(rng.choice([0, 1, 2**32 - 1]))
+    return Choice(random_params(rng), history, int(rng.integers(length + 1)), eos_ids, stream)
+
+
+def native(row, choice, path=()):
+    chooser = Chooser(**chooser_arguments(choice))
+    for token in path:
+        chooser.push(token)
+    return chooser.choose(row)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_equals_the_twin_along_random_paths(block):
+    rng = np.random.default_rng(block)
+    for case in range(700):
+        size = int(rng.choice(SIZES))
+        choice = random_choice(rng, size)
+        chooser = Chooser(**chooser_arguments(choice))
+        path: list[int] = []
+        for _ in range(3):
+            row = random_row(rng, size)
+            token = chooser.choose(row)
+            assert token == choose(row, choice, path), (block, case, path, choice)
+            assert token == chooser.choose(row)  # choosing changes nothing
+            path.append(token if rng.random() < 0.7 else int(rng.integers(size)))
+            chooser.push(path[-1])
+
+
+FILTERS = [
+    {},
+    {"top_k": 40},
+    {"top_k": 3000},
+    {"top_p": 0.9},
+    {"top_p": 0.999999},
+    {"min_p": 0.02},
+    {"top_k": 50, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.1},
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+@pytest.mark.parametrize("vocab_size", [151_936, 152_064])
+def test_equals_the_twin_on_large_vocabularies(filters, vocab_size):
+    rng = np.random.default_rng(vocab_size)
+    history = rng.integers(0, vocab_size, 500).astype(np.int32)
+    for seed, (scale, temperature) in enumerate([(0.0, 1.0), (1.0, 1.0), (3.0, 0.7), (2.0, 1.5)]):
+        row = np.round(rng.standard_normal(vocab_size) * scale, seed).astype(np.float32)
+        choice = Choice(SamplingParams(temperature, seed=seed, **filters), history, 100)
+        assert native(row, choice) == choose(row, choice)
+
+
+def test_skipping_finds_winners_far_behind():
+    """At a high temperature the winner is seldom near the top; skipping must not lose one."""
+    rng = np.random.default_rng(0)
+    row = (-rng.exponential(3.0, 20_000)).astype(np.float32)
+    drawn = []
+    for seed in range(400):
+        choice = Choice(SamplingParams(2.0, seed=seed), np.zeros(1, np.int32), 1)
+        drawn.append(native(row, choice))
+        assert drawn[-1] == choose(row, choice)
+    assert np.mean(row[drawn] < -1.5) > 0.2
+    assert len(set(drawn)) > 350
+
+
+def test_a_swapped_pair_of_ids_would_be_noticed():
+    """The comparison has teeth: exchanging the logits of two ids changes what is chosen."""
+    rng = np.random.default_rng(1)
+    differing = 0
+    for seed in range(200):
+        row = rng.standard_normal(50).astype(np.float32)
+        swapped = row.copy()
+        swapped[[3, 4]] = row[[4, 3]]
+        choice = Choice(SamplingParams(1.0, seed=seed), np.zeros(1, np.int32), 1)
+        differing += native(row, choice) != native(swapped, choice)
+    assert differing > 3
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_with_nothing_left_the_lowest_id_that_is_not_banned(temperature):
+    row = np.full(300, -INF, np.float32)
+    history = np.zeros(2, np.int32)
+    for bias in ({}, {0: -100.0}, {0: -INF, 1: -200.0}, dict.fromkeys(range(300), -100.0)):
+        params = SamplingParams(temperature, logit_bias=bias, min_tokens=3, seed=1)
+        choice = Choice(params, history, 1, eos_ids=(2,))
+        expected = 0 if len(bias) in (0, 300) else {1: 1, 2: 3}[len(bias)]
+        assert native(row, choice) == choose(row, choice) == expected
+    with pytest.raises(ValueError, match="empty"):
+        native(row[:0], choice)
+
+
+def test_position_counts_history_and_path():
+    row = np.zeros(1000, np.float32)
+    params = SamplingParams(1.0, seed=9)
+    history = np.arange(5, dtype=np.int32)
+    split = [native(row, Choice(params, history[:n], 1), history[n:]) for n in range(1, 6)]
+    assert len(set(split)) == 1
+    assert split[0] == choose(row, Choice(params, history, 1))
+    assert native(row, Choice(params, history[:4], 1)) != split[0]
