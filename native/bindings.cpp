@@ -1,0 +1,240 @@
+// What Python sees: Matrix (a weight), Sequence (a cache), Plan (one pass), Chooser (choose_bindings.cpp).
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "plan.hpp"
+#include "tiles.hpp"
+
+namespace nb = nanobind;
+
+void bind_choose(nb::module_& m);
+
+namespace {
+
+using namespace ga;
+using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+constexpr const char* kKindNames[kNumKinds] = {"F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"};
+
+Kind kind_named(const std::string& name) {
+  for (int i = 0; i < kNumKinds; ++i)
+    if (name == kKindNames[i]) return static_cast<Kind>(i);
+  throw std::invalid_argument("no kernels for tensors of type " + name);
+}
+
+const Kernels& kernels_named(const std::string& isa) {
+  const Kernels* kernels = select_kernels(isa.c_str());
+  if (kernels == nullptr) throw std::invalid_argument("instruction set " + isa + " is unknown or not usable here");
+  return *kernels;
+}
+
+template <class T>
+nb::object to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.begin(), owner));
+}
+
+std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& kind_name, int n, int k, Bytes data,
+                                    std::optional<Ints> order) {
+  const Kind kind = kind_named(kind_name);
+  if (n < 1 || k < 1 || k % geometry(kind).file_block != 0 || data.size() != n * file_row_bytes(kind, k))
+    throw std::invalid_argument("matrix: the data does not fit the shape");
+  if (order) {
+    if (order->size() != static_cast<std::size_t>(n)) throw std::invalid_argument("matrix: order has a wrong length");
+    for (std::size_t i = 0; i < order->size(); ++i)
+      if ((*order)(i) < 0 || (*order)(i) >= n) throw std::invalid_argument("matrix: order names a row that is not there");
+  }
+  return pack_weight(pool, kind, n, k, data.data(), order ? order->data() : nullptr);
+}
+
+nb::object dequantise(const Weight& w) {
+  const std::size_t padded = static_cast<std::size_t>(w.blocks()) * kBlock;
+  std::vector<float> row(padded), out(static_cast<std::size_t>(w.n) * w.k);
+  for (int i = 0; i < w.n; ++i) {
+    for (int b = 0; b < w.blocks(); ++b)
+      unpack_row(w.kind, w.arena->data() + i / kLanes * w.tile_bytes, b, i % kLanes, row.data() + b * kBlock, 1);
+    std::copy_n(row.data(), w.k, out.data() + static_cast<std::size_t>(i) * w.k);
+  }
+  return to_numpy(std::move(out), {static_cast<std::size_t>(w.n), static_cast<std::size_t>(w.k)});
+}
+
+// x times the matrix, as the plan would do it; for tests and benchmarks.
+nb::object product(const Weight& w, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
+  const Kernels& kernels = kernels_named(isa);
+  if (x.shape(1) != static_cast<std::size_t>(w.k)) throw std::invalid_argument("matmul: x has a wrong width");
+  if (int8 && !is_quantised(w.kind)) throw std::invalid_argument("int8 activations need a quantised matrix");
+  const int rows = static_cast<int>(x.shape(0));
+  Buffer in;
+  in.allocate(rows, w.k, true);
+  std::vector<float> out(static_cast<std::size_t>(rows) * w.n);
+  for (int r = 0; r < rows; ++r) {
+    std::copy_n(x.data() + static_cast<std::size_t>(r) * w.k, w.k, in.row(r));
+    kernels.quantise(in.row(r), in.stride, in.quant.row(r));
+  }
+  Matmul job = matmul_of(w);
+  job.rows = rows;
+  job.x = in.data.get();
+  job.x_stride = in.stride;
+  job.quant = in.quant;
+  job.out = out.data();
+  job.out_stride = w.n;
+  const auto run = (int8 ? kernels.matmul_int8 : kernels.matmul_float)[static_cast<int>(w.kind)];
+  std::atomic<int> next{0};
+  pool.run([&](int) {
+    Claims claims(next, w.tiles(), 4);
+    for (int begin, end; claims.take(begin, end);) run(job, begin, end);
+  });
+  return to_numpy(std::move(out), {static_cast<std::size_t>(rows), static_cast<std::size_t>(w.n)});
+}
+
+// Keys and values of the committed positions of one layer: two arrays [position][head][head_dim].
+nb::tuple cached(const Sequence& s, int layer, int heads, int dim) {
+  const std::size_t n = s.length();
+  std::vector<float> keys(n * heads * dim), values(n * heads * dim);
+  for (std::size_t p = 0; p < n; ++p) {
+    for (int h = 0; h < heads; ++h) {
+      const float* page = s.keys(layer, h, static_cast<int>(p / kPage));
+      const std::size_t column = p % kPage;
+      for (int d = 0; d < dim; ++d) keys[(p * heads + h) * dim + d] = page[d * kPage + column];
+      std::copy_n(s.values(layer, h, static_cast<int>(p / kPage)) + column * dim, dim, &values[(p * heads + h) * dim]);
+    }
+  }
+  const std::size_t hs = heads, ds = dim;
+  return nb::make_tuple(to_numpy(std::move(keys), {n, hs, ds}), to_numpy(std::move(values), {n, hs, ds}));
+}
+
+// One pass. Per request: (chosen int32[rows], {row: logits} or None, [tap][rows, width] or None).
+nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, bool tap) {
+  std::vector<Request> requests(tuples.size());
+  std::vector<bool> want_logits(tuples.size());
+  for (std::size_t i = 0; i < tuples.size(); ++i) {
+    if (tuples[i].size() != 6) throw std::invalid_argument("forward: a request has six parts");
+    Request& r = requests[i];
+    r.sequence = nb::cast<Sequence*>(tuples[i][0]);
+    const auto tokens = nb::cast<Ints>(tuples[i][1]);  // the tuple keeps the arrays alive
+    r.tokens = tokens.data();
+    r.num = static_cast<int>(tokens.size());
+    if (!tuples[i][2].is_none()) {
+      const auto parents = nb::cast<Ints>(tuples[i][2]);
+      if (parents.size() != tokens.size()) throw std::invalid_argument("forward: one parent per token");
+      r.parents = parents.data();
+    }
+    r.committed = nb::cast<int>(tuples[i][3]);
+    r.chooser = tuples[i][4].is_none() ? nullptr : nb::cast<Chooser*>(tuples[i][4]);
+    want_logits[i] = nb::cast<bool>(tuples[i][5]);
+  }
+  std::unique_lock lock(plan.mutex(), std::defer_lock);
+  {
+    nb::gil_scoped_release release;
+    lock.lock();  // never while holding the interpreter: whoever runs a pass needs it back at the end
+    plan.forward(requests, tap);
+  }
+  nb::list out;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Request& r = requests[i];
+    nb::object logits = nb::none(), taps = nb::none();
+    if (want_logits[i]) {
+      nb::dict rows;
+      const std::size_t width = plan.logits_width();
+      for (int row = 0; row < r.num; ++row) {
+        if (r.chosen[row] < 0) continue;
+        const float* from = plan.logits_of(r.first_row + row);
+        rows[nb::int_(row)] = to_numpy(std::vector<float>(from, from + width), {width});
+      }
+      logits = rows;
+    }
+    if (tap) {
+      nb::list layers;
+      const std::size_t width = plan.tap_width(), first = r.first_row * width, n = r.num;
+      for (const auto& all : plan.taps())
+        layers.append(to_numpy(std::vector<float>(all.begin() + first, all.begin() + first + n * width), {n, width}));
+      taps = layers;
+    }
+    std::vector<std::int32_t> chosen(r.chosen.begin(), r.chosen.end());
+    const std::size_t num = chosen.size();
+    out.append(nb::make_tuple(to_numpy(std::move(chosen), {num}), logits, taps));
+  }
+  return out;
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "guessahead's native engine: kernels, cache and passes. Described by guessahead.engines.native.";
+  m.attr("KINDS") = nb::cast(std::vector<std::string>(kKindNames, kKindNames + kNumKinds));
+  m.attr("PAGE") = kPage;
+  m.def("isa", [](const std::string& wanted) { return std::string(kernels_named(wanted).name); }, nb::arg("wanted") = "",
+        "Name of the instruction set that runs; \"\" = the best one. ValueError where it cannot be used.");
+
+  nb::class_<Pool>(m, "Pool", "Worker threads; the caller is one of them.")
+      .def(nb::init<int>(), nb::arg("threads"))
+      .def_prop_ro("size", &Pool::size);
+
+  nb::class_<Weight>(m, "Matrix", "A weight matrix of n outputs by k inputs, repacked into tiles.")
+      .def_static("pack", &make_weight, nb::arg("pool"), nb::arg("kind"), nb::arg("n"), nb::arg("k"), nb::arg("data"),
+                  nb::arg("order").none() = nb::none())
+      .def_ro("n", &Weight::n)
+      .def_ro("k", &Weight::k)
+      .def_prop_ro("num_bytes", [](const Weight& w) { return w.tile_bytes * w.tiles(); })
+      .def_prop_ro("kind", [](const Weight& w) { return std::string(kKindNames[static_cast<int>(w.kind)]); })
+      .def("dequantise", &dequantise, "All values, float32[n, k].")
+      .def("matmul", &product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "", nb::arg("int8") = true,
+           "x float32[m, k] -> float32[m, n].");
+
+  nb::class_<Sequence>(m, "Sequence", "The cache of one running sequence.")
+      .def_prop_ro("length", &Sequence::length)
+      .def_prop_ro("num_bytes", &Sequence::num_bytes)
+      .def("keep", [](Sequence& s, Ints path) { s.keep(path.data(), static_cast<int>(path.size())); })
+      .def("rollback", &Sequence::rollback)
+      .def("fork", &Sequence::fork)
+      .def("cached", &cached, nb::arg("layer"), nb::arg("heads"), nb::arg("head_dim"));
+
+  nb::class_<Plan>(m, "Plan", "The operations of one pass over preallocated buffers.")
+      .def("__init__",
+           [](Plan* self, int layers, int kv_heads, int head_dim, int max_rows, int context,
+              std::shared_ptr<Pool> pool, const std::string& isa) {
+             if (layers < 1 || kv_heads < 1 || head_dim < 8 || head_dim % 8 != 0 || max_rows < 1 || context < 1)
+               throw std::invalid_argument("plan: impossible shape");
+             new (self) Plan({layers, kv_heads, head_dim}, max_rows, context, std::move(pool), &kernels_named(isa));
+           },
+           nb::arg("layers"), nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("max_rows"), nb::arg("context"),
+           nb::arg("pool"), nb::arg("isa") = "")
+      .def_prop_ro("isa", &Plan::isa)
+      .def("buffer", &Plan::buffer, nb::arg("width"), nb::arg("quantised") = false, nb::arg("compact") = false)
+      .def("vector", [](Plan& p, Floats v) { return p.vector(v.data(), static_cast<int>(v.size())); })
+      .def("embed", &Plan::embed, nb::arg("table"), nb::arg("dst"), nb::arg("scale") = 1.0f)
+      .def("rmsnorm", &Plan::rmsnorm, nb::arg("src"), nb::arg("weight"), nb::arg("eps"), nb::arg("dst"))
+      .def("matmul",
+           [](Plan& p, int src, const std::vector<std::tuple<std::shared_ptr<Weight>, int, int, bool>>& products) {
+             std::vector<Plan::Product> parts;
+             for (const auto& [weight, dst, bias, accumulate] : products)
+               parts.push_back({weight, dst, bias, accumulate});
+             p.matmul(src, std::move(parts));
+           },
+           nb::arg("src"), nb::arg("products"),
+           "products: (matrix, destination buffer, bias vector or -1, add to the destination).")
+      .def("attention", &Plan::attention, nb::arg("layer"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("dst"),
+           nb::arg("heads"), nb::arg("inverse_frequencies"), nb::arg("scale"))
+      .def("silu_mul", &Plan::silu_mul, nb::arg("gate"), nb::arg("up"), nb::arg("dst"))
+      .def("tap", &Plan::tap, nb::arg("src"))
+      .def("logits", &Plan::logits, nb::arg("src"))
+      .def("new_sequence", &Plan::new_sequence)
+      .def("forward", &forward, nb::arg("requests"), nb::arg("tap") = false,
+           "requests: (sequence, tokens, parents or None, committed, chooser or None, want logits).");
+
+  bind_choose(m);
+}

@@ -1,0 +1,119 @@
+// Which variant runs: the best one that the CPU has and that gives the scalar twin's bits.
+#include <cstring>
+#include <vector>
+
+#include "../tiles.hpp"
+
+namespace ga {
+namespace {
+
+bool cpu_has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#else
+  return false;
+#endif
+}
+
+// A small fixed sequence of odd numbers in [-1, 1).
+struct Noise {
+  std::uint64_t state = 1;
+  std::uint32_t bits() { return static_cast<std::uint32_t>((state = state * 6364136223846793005u + 1) >> 32); }
+  float value() { return static_cast<float>(static_cast<std::int32_t>(bits())) * 0x1p-31f; }
+};
+
+struct Trial {
+  static constexpr int rows = 5, n = 13, k = 256, tiles = 2;
+  std::vector<float> x, out;
+  std::vector<std::int8_t> q;
+  std::vector<float> scales;
+  std::vector<std::int16_t> sums;
+  std::vector<std::uint8_t> packed;
+
+  Trial(Kind kind) : x(rows * k), q(rows * k), scales(2 * rows * k / kBlock), sums(rows * k / 16) {
+    Noise noise;
+    for (float& value : x) value = noise.value();
+    const std::size_t row_bytes = file_row_bytes(kind, k);
+    std::vector<std::uint8_t> file(n * row_bytes);
+    for (auto& byte : file) byte = static_cast<std::uint8_t>(noise.bits() >> 24);
+    // Random bytes as f16, bf16 or f32 may be infinite; clear a bit of each exponent.
+    const int step = kind == Kind::F32 ? 4 : 2;
+    if (!is_quantised(kind))
+      for (std::size_t i = step - 1; i < file.size(); i += step) file[i] &= 0xbf;
+    const int scale_at = kind == Kind::Q6_K ? 208 : 0;
+    if (is_quantised(kind))
+      for (std::size_t i = scale_at; i < file.size(); i += geometry(kind).file_bytes)
+        for (int j = 1; j < 4 && i + j < file.size(); j += 2)
+          if (j == 1 || kind == Kind::Q4_1 || kind == Kind::Q4_K) file[i + j] &= 0xbf;
+    packed.resize(tiles * tile_bytes(kind, k) + 4096);
+    for (int tile = 0; tile < tiles; ++tile) {
+      const std::uint8_t* from[kLanes];
+      for (int i = 0; i < kLanes; ++i)
+        from[i] = tile * kLanes + i < n ? file.data() + (tile * kLanes + i) * row_bytes : nullptr;
+      pack_tile(kind, from, k, packed.data() + tile * tile_bytes(kind, k));
+    }
+  }
+
+  // The results of a variant: int8 route, then f32 route.
+  std::vector<float> run(const Kernels& kernels, Kind kind) {
+    QuantRows quant{q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), k};
+    for (int r = 0; r < rows; ++r) kernels.quantise(x.data() + r * k, k, quant.row(r));
+    out.assign(2 * rows * n, 0.0f);
+    Matmul job{packed.data(), tile_bytes(kind, k), n, k / kBlock, rows, x.data(), k, quant,
+               out.data(),    n,                   nullptr, false};
+    const int index = static_cast<int>(kind);
+    if (is_quantised(kind)) kernels.matmul_int8[index](job, 0, tiles);
+    job.out = out.data() + rows * n;
+    kernels.matmul_float[index](job, 0, tiles);
+    return out;
+  }
+};
+
+// The small functions on one row each, and attention over a half-filled page.
+std::vector<float> run_rest(const Kernels& kernels) {
+  constexpr int n = 64;
+  Noise noise;
+  std::vector<float> a(n), b(n), page(2 * kPage * n), out(4 * n + 2);
+  for (float& value : a) value = 4.0f * noise.value();
+  for (float& value : b) value = noise.value();
+  for (float& value : page) value = noise.value();
+  kernels.rmsnorm(a.data(), b.data(), 1e-5f, n, out.data());
+  kernels.silu_mul(a.data(), b.data(), out.data() + n, n);
+  std::memcpy(out.data() + 2 * n, a.data(), n * sizeof(float));
+  kernels.rope(out.data() + 2 * n, b.data(), a.data(), 20, n, 0.3f);
+  Query queries[3] = {{a.data(), out.data() + 3 * n, 0, 0, 37}, {b.data(), a.data(), 0, 0, 90}, {}};
+  Query* order[2] = {queries, queries + 1};
+  kernels.attend(order, 2, page.data(), page.data() + kPage * n, 0, n);
+  kernels.attend(order + 1, 1, page.data(), page.data() + kPage * n, 64, n);
+  out[4 * n] = queries[0].sum;
+  out[4 * n + 1] = queries[1].max;
+  out.insert(out.end(), a.begin(), a.end());
+  return out;
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+bool passes_self_test(const Kernels& kernels) {
+  for (int kind = 0; kind < kNumKinds; ++kind) {
+    Trial trial(static_cast<Kind>(kind));
+    if (!same(trial.run(scalar_kernels(), static_cast<Kind>(kind)), trial.run(kernels, static_cast<Kind>(kind))))
+      return false;
+  }
+  return same(run_rest(scalar_kernels()), run_rest(kernels));
+}
+
+}  // namespace
+
+const Kernels* select_kernels(const char* isa) {
+  const bool automatic = isa == nullptr || *isa == '\0';
+  const Kernels* avx2 = avx2_kernels();
+  if (automatic || std::strcmp(isa, "avx2") == 0) {
+    static const bool usable = avx2 != nullptr && cpu_has_avx2() && passes_self_test(*avx2);
+    if (usable) return avx2;
+  }
+  return automatic || std::strcmp(isa, "scalar") == 0 ? &scalar_kernels() : nullptr;
+}
+
+}  // namespace ga

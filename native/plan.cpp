@@ -1,0 +1,262 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "rope.hpp"
+#include "tiles.hpp"
+
+namespace ga {
+namespace {
+
+constexpr int kChunkBytes = 32 * 1024;  // weight bytes handed to a worker at a time
+
+int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+void Buffer::allocate(int rows, int columns, bool quantised) {
+  width = columns;
+  stride = round_up(columns, kBlock);
+  data.reset(static_cast<float*>(std::calloc(rows * stride, sizeof(float))));
+  if (data == nullptr) throw std::bad_alloc();
+  if (!quantised) return;
+  q.assign(rows * stride, 0);
+  scales.assign(2 * rows * (stride / kBlock), 0.0f);
+  sums.assign(rows * (stride / 16), 0);
+  quant = {q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), stride};
+}
+
+Plan::Plan(CacheShape shape, int max_rows, int context, std::shared_ptr<Pool> pool, const Kernels* kernels)
+    : shape_(shape), max_rows_(max_rows), context_(context), pool_(std::move(pool)), kernels_(kernels),
+      scratch_(pool_->size()), out_index_(max_rows, -1) {
+  for (Scratch& scratch : scratch_) scratch.block.resize(shape_.head_floats());
+}
+
+// ---- description ----
+
+int Plan::buffer(int width, bool quantised, bool compact) {
+  auto buffer = std::make_unique<Buffer>();
+  buffer->compact = compact;
+  buffer->allocate(max_rows_, width, quantised);
+  buffers_.push_back(std::move(buffer));
+  return static_cast<int>(buffers_.size()) - 1;
+}
+
+int Plan::vector(const float* data, int n) {
+  vectors_.emplace_back(round_up(n, kBlock), 0.0f);
+  std::copy(data, data + n, vectors_.back().begin());
+  return static_cast<int>(vectors_.size()) - 1;
+}
+
+int Plan::add(Work work, bool only_taps) {
+  operations_.push_back({std::move(work), only_taps});
+  next_ = std::make_unique<std::atomic<int>[]>(operations_.size());
+  return static_cast<int>(operations_.size()) - 1;
+}
+
+int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
+  return buffer.compact ? static_cast<int>(pass.out_rows.size()) : pass.rows;
+}
+
+void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
+  Buffer& dst = *buffers_.at(dst_id);
+  add([this, table, &dst, scale](Pass& pass, int, std::atomic<int>& next) {
+    Claims claims(next, pass.rows, 1);
+    for (int r, end; claims.take(r, end);) {
+      const int token = pass.tokens[r];
+      const std::uint8_t* tile = table->arena->data() + token / kLanes * table->tile_bytes;
+      float* out = dst.row(r);
+      for (int b = 0; b < table->blocks(); ++b)
+        unpack_row(table->kind, tile, b, token % kLanes, out + b * kBlock, 1);
+      if (scale != 1.0f)
+        for (int i = 0; i < dst.width; ++i) out[i] *= scale;
+    }
+  });
+}
+
+void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
+  Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
+  vectors_.at(weight_id);
+  add([this, &src, &dst, weight_id, eps](Pass& pass, int, std::atomic<int>& next) {
+    const bool gather = dst.compact && !src.compact;
+    Claims claims(next, rows_of(dst, pass), 1);
+    for (int r, end; claims.take(r, end);) {
+      kernels_->rmsnorm(src.row(gather ? pass.out_rows[r] : r), vectors_[weight_id].data(), eps, dst.width,
+                        dst.row(r));
+      if (dst.quant.q != nullptr) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
+    }
+  });
+}
+
+void Plan::matmul(int src_id, std::vector<Product> products) {
+  Buffer& src = *buffers_.at(src_id);
+  struct Part {
+    Product product;
+    Buffer* dst;
+    bool int8;
+    int chunk, chunks;
+  };
+  std::vector<Part> parts;
+  int total = 0;
+  for (Product& product : products) {
+    const Weight& w = *product.weight;
+    Buffer& dst = *buffers_.at(product.dst);
+    if (w.k != src.width || w.n != dst.width) throw std::invalid_argument("matmul: shapes do not fit");
+    if (product.bias >= 0) vectors_.at(product.bias);
+    const int chunk = round_up(std::max<int>(1, kChunkBytes / w.tile_bytes), 2);
+    parts.push_back({product, &dst, is_quantised(w.kind) && src.quant.q != nullptr, chunk,
+                     (w.tiles() + chunk - 1) / chunk});
+    total += parts.back().chunks;
+  }
+  add([this, &src, parts = std::move(parts), total](Pass& pass, int, std::atomic<int>& next) {
+    const int rows = rows_of(src, pass);
+    if (rows == 0) return;
+    Claims claims(next, total, 1);
+    for (int item, end; claims.take(item, end);) {
+      const Part* part = parts.data();
+      while (item >= part->chunks) item -= part++->chunks;
+      const Weight& w = *part->product.weight;
+      Matmul job = matmul_of(w);
+      job.rows = rows;
+      job.x = src.data.get();
+      job.x_stride = src.stride;
+      job.quant = src.quant;
+      job.out = part->dst->data.get();
+      job.out_stride = part->dst->stride;
+      job.bias = part->product.bias < 0 ? nullptr : vectors_[part->product.bias].data();
+      job.accumulate = part->product.accumulate;
+      const auto* table = part->int8 ? kernels_->matmul_int8 : kernels_->matmul_float;
+      const int begin = item * part->chunk;
+      table[static_cast<int>(w.kind)](job, begin, std::min(begin + part->chunk, w.tiles()));
+    }
+  });
+}
+
+void Plan::silu_mul(int gate_id, int up_id, int dst_id) {
+  Buffer &gate = *buffers_.at(gate_id), &up = *buffers_.at(up_id), &dst = *buffers_.at(dst_id);
+  add([this, &gate, &up, &dst](Pass& pass, int, std::atomic<int>& next) {
+    constexpr int kColumns = 256;
+    const int stride = dst.stride, per_row = (stride + kColumns - 1) / kColumns;
+    Claims claims(next, pass.rows * per_row, 1);
+    for (int item, end; claims.take(item, end);) {
+      const int r = item / per_row, column = item % per_row * kColumns;
+      const int n = std::min(kColumns, stride - column);
+      float* out = dst.row(r) + column;
+      kernels_->silu_mul(gate.row(r) + column, up.row(r) + column, out, n);
+      if (dst.quant.q == nullptr) continue;
+      QuantRow quant = dst.quant.row(r);
+      quant.q += column;
+      quant.scale += column / kBlock;
+      quant.scaled_sum += column / kBlock;
+      quant.sums += column / 16;
+      kernels_->quantise(out, n, quant);
+    }
+  });
+}
+
+void Plan::tap(int src_id) {
+  Buffer& src = *buffers_.at(src_id);
+  const std::size_t index = taps_.size();
+  taps_.emplace_back();
+  tap_width_ = src.width;
+  add(
+      [this, &src, index](Pass& pass, int worker, std::atomic<int>&) {
+        if (worker != 0) return;
+        for (int r = 0; r < pass.rows; ++r)
+          std::copy_n(src.row(r), src.width, taps_[index].data() + static_cast<std::size_t>(r) * src.width);
+      },
+      true);
+}
+
+void Plan::logits(int src) { logits_ = buffers_.at(src).get(); }
+
+// ---- execution ----
+
+void Plan::check(const std::vector<Request>& requests) const {
+  int rows = 0;
+  for (const Request& request : requests) {
+    rows += request.num;
+    if (request.num < 1 || rows > max_rows_) throw std::invalid_argument("forward: no rows, or too many");
+    if (request.committed < 1 || request.committed > request.num)
+      throw std::invalid_argument("forward: committed rows out of range");
+    std::vector<int> depth(request.num);
+    int deepest = 0;
+    for (int i = 0; i < request.num; ++i) {
+      const int parent = request.parents == nullptr ? i - 1 : request.parents[i];
+      const bool chain = i < request.committed;
+      if (parent >= i || parent < (chain ? i - 1 : request.committed - 1))
+        throw std::invalid_argument("forward: a parent must come before its row, and committed rows form a chain");
+      if (request.tokens[i] < 0) throw std::invalid_argument("forward: negative token id");
+      depth[i] = parent < 0 ? 1 : depth[parent] + 1;
+      deepest = std::max(deepest, depth[i]);
+    }
+    if (request.sequence->length() + deepest > context_)
+      throw std::length_error("forward: the rows do not fit into the context");
+    for (const Request& other : requests)
+      if (&other != &request && other.sequence == request.sequence)
+        throw std::invalid_argument("forward: a sequence appears twice");
+  }
+}
+
+void Plan::forward(std::vector<Request>& requests, bool tap) {
+  if (logits_ == nullptr) throw std::logic_error("forward: the plan has no logits");
+  check(requests);
+  Pass pass{requests, 0, {}, {}, tap};
+  std::fill(out_index_.begin(), out_index_.end(), -1);
+  int positions = 0;
+  for (Request& request : requests) {
+    request.first_row = pass.rows;
+    request.chosen.assign(request.num, -1);
+    const auto& places = request.sequence->prepare(request.parents, request.num, request.committed);
+    for (int i = 0; i < request.num; ++i) {
+      pass.tokens.push_back(request.tokens[i]);
+      positions = std::max(positions, places[i].position + 1);
+      if (request.chooser == nullptr || i < request.committed - 1) continue;
+      out_index_[pass.rows + i] = static_cast<int>(pass.out_rows.size());
+      pass.out_rows.push_back(pass.rows + i);
+    }
+    pass.rows += request.num;
+  }
+  extend_rope(positions);
+  for (auto& tap_rows : taps_)
+    if (tap) tap_rows.resize(static_cast<std::size_t>(pass.rows) * tap_width_);
+  for (std::size_t i = 0; i < operations_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
+
+  pool_->run([&](int worker) {
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (operations_[i].only_taps && !tap) continue;
+      operations_[i].work(pass, worker, next_[i]);
+      pool_->barrier();
+    }
+  });
+
+  for (Request& request : requests) {
+    request.sequence->commit();
+    if (request.chooser != nullptr) choose(request);
+  }
+}
+
+// Down the chosen path: the row's token, then the child that holds it, and so on.
+void Plan::choose(Request& request) {
+  int row = request.committed - 1;
+  while (true) {
+    const int token = request.chooser->choose(logits_of(request.first_row + row), logits_width());
+    request.chosen[row] = token;
+    int child = row + 1;
+    const auto parent = [&](int i) { return request.parents == nullptr ? i - 1 : request.parents[i]; };
+    while (child < request.num && (parent(child) != row || request.tokens[child] != token)) ++child;
+    if (child == request.num) return;
+    request.chooser->push(token);
+    row = child;
+  }
+}
+
+const float* Plan::logits_of(int row) const {
+  const int index = out_index_.at(row);
+  return index < 0 ? nullptr : logits_->row(index);
+}
+
+int Plan::logits_width() const { return logits_->width; }
+
+}  // namespace ga

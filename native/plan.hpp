@@ -1,0 +1,156 @@
+// A plan: the operations of one pass over preallocated buffers. Python describes it once, `forward` runs it.
+#pragma once
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cache.hpp"
+#include "choose.hpp"
+#include "common.hpp"
+#include "threads.hpp"
+
+namespace ga {
+
+// Memory for weights: aligned, on huge pages where the system grants them.
+class Arena {
+ public:
+  explicit Arena(std::size_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  std::uint8_t* data() const { return data_; }
+
+ private:
+  std::uint8_t* data_;
+  std::size_t bytes_;
+};
+
+// A weight matrix of n outputs by k inputs, repacked into tiles.
+struct Weight {
+  Kind kind;
+  int n, k;
+  std::size_t tile_bytes;
+  std::unique_ptr<Arena> arena;
+  int tiles() const { return (n + kLanes - 1) / kLanes; }
+  int blocks() const { return (k + kBlock - 1) / kBlock; }
+};
+
+// `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool.
+std::shared_ptr<Weight> pack_weight(Pool& pool, Kind kind, int n, int k, const std::uint8_t* data,
+                                    const int* order);
+
+// Fills the part of `job` that depends on the weight. Shapes are the caller's business.
+Matmul matmul_of(const Weight& weight);
+
+// f32[rows][stride], zero beyond `width`; with `quant`, also its int8 form.
+struct Buffer {
+  int width = 0;
+  std::size_t stride = 0;
+  bool compact = false;  // holds only the rows that are chosen for
+  std::unique_ptr<float[], void (*)(void*)> data{nullptr, std::free};  // pages that no pass touches cost nothing
+  std::vector<std::int8_t> q;
+  std::vector<float> scales;  // scale, then scaled_sum
+  std::vector<std::int16_t> sums;
+  QuantRows quant;
+  float* row(int r) { return data.get() + r * stride; }
+  void allocate(int rows, int width, bool quantised);
+};
+
+// One sequence's share of a pass.
+struct Request {
+  Sequence* sequence = nullptr;
+  const int* tokens = nullptr;
+  const int* parents = nullptr;  // null = chain
+  int num = 0;
+  int committed = 0;             // rows that enter the cache at once; choosing starts at the last of them
+  Chooser* chooser = nullptr;    // null = choose nothing
+  int first_row = 0;             // in the pass
+  std::vector<int> chosen;       // per row, -1 where not asked
+};
+
+struct Pass {
+  std::vector<Request>& requests;
+  int rows = 0;
+  std::vector<int> tokens;
+  std::vector<int> out_rows;     // rows whose logits are computed, ascending
+  bool tap = false;              // hidden states are wanted
+};
+
+class Plan {
+ public:
+  Plan(CacheShape shape, int max_rows, int context, std::shared_ptr<Pool> pool, const Kernels* kernels);
+
+  // Description. Buffers and vectors are named by the number that `buffer` and `vector` return.
+  int buffer(int width, bool quantised, bool compact);
+  int vector(const float* data, int n);
+  void embed(std::shared_ptr<Weight> table, int dst, float scale);
+  void rmsnorm(int src, int weight, float eps, int dst);
+  struct Product {
+    std::shared_ptr<Weight> weight;
+    int dst;
+    int bias;  // vector, or -1
+    bool accumulate;
+  };
+  void matmul(int src, std::vector<Product> products);
+  void attention(int layer, int q, int k, int v, int dst, int heads, std::vector<double> inverse_frequencies,
+                 float scale);
+  void silu_mul(int gate, int up, int dst);
+  void tap(int src);     // remember these rows if hidden states are wanted
+  void logits(int src);  // the compact buffer to choose from
+
+  // Runs one pass over all rows of all requests. Throws std::invalid_argument for malformed requests.
+  void forward(std::vector<Request>& requests, bool tap);
+
+  // Of the last pass.
+  const float* logits_of(int row) const;  // null where they were not computed
+  int logits_width() const;
+  const std::vector<std::vector<float>>& taps() const { return taps_; }  // [tap][rows * width]
+  int tap_width() const { return tap_width_; }
+
+  Sequence new_sequence() const { return Sequence(shape_); }
+  int max_rows() const { return max_rows_; }
+  const char* isa() const { return kernels_->name; }
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  using Work = std::function<void(Pass&, int worker, std::atomic<int>& next)>;
+  struct Operation {
+    Work work;
+    bool only_taps;
+  };
+
+  void check(const std::vector<Request>& requests) const;
+  void choose(Request& request);
+  int rows_of(const Buffer& buffer, const Pass& pass) const;
+  int add(Work work, bool only_taps = false);
+  void attend(Request& request, int layer, int head, int worker, Buffer& q, Buffer& k, Buffer& v, Buffer& dst,
+              int heads, float scale);
+  void extend_rope(int positions);
+
+  const CacheShape shape_;
+  const int max_rows_, context_;
+  std::shared_ptr<Pool> pool_;
+  const Kernels* kernels_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::vector<float>> vectors_;
+  std::vector<Operation> operations_;
+  std::unique_ptr<std::atomic<int>[]> next_;       // work handed out so far, per operation
+  std::vector<double> inverse_frequencies_;
+  std::vector<float> cos_, sin_;                   // [position][half]
+  struct Scratch {                                 // per worker
+    std::vector<Query> queries;
+    std::vector<Query*> order;
+    std::vector<float> block;                      // one page of one head with a path's rows laid over it
+  };
+  std::vector<Scratch> scratch_;
+  std::vector<std::vector<float>> taps_;
+  int tap_width_ = 0;
+  Buffer* logits_ = nullptr;
+  std::vector<int> out_index_;                     // row -> index among the chosen rows, -1
+  std::mutex mutex_;
+};
+
+}  // namespace ga

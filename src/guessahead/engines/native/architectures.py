@@ -1,0 +1,183 @@
+"""Each architecture as a page of Python: it describes one pass over a `PlanBuilder`.
+
+Buffers are named by small integers. All rows of a pass go through every operation together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import numpy as np
+
+from guessahead import _native
+from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.gguf import TensorInfo
+from guessahead.types import Int32
+
+MATRIX_TYPES = frozenset(_native.KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A plan ready to run. bytes_per_pass: weight bytes that every pass with a choice reads."""
+
+    plan: _native.Plan
+    bytes_per_pass: int
+
+
+class Weights:
+    """Loads weights of a checkpoint into native memory and counts what a pass reads of them."""
+
+    def __init__(self, checkpoint: Checkpoint, pool: _native.Pool) -> None:
+        self._checkpoint, self._pool = checkpoint, pool
+        self.num_bytes = 0
+
+    def matrix(
+        self, name: str, num_rows: int, num_columns: int, order: Int32 | None = None, *, streamed: bool = True
+    ) -> _native.Matrix:
+        """order: which file row becomes output i. streamed: a pass reads all of it."""
+        tensor = self._checkpoint.matrix(name, num_rows, num_columns)
+        matrix = self._pack(tensor, name, num_rows, num_columns, order)
+        if streamed:
+            self.num_bytes += matrix.num_bytes
+        return matrix
+
+    def _pack(
+        self, tensor: TensorInfo, name: str, num_rows: int, num_columns: int, order: Int32 | None
+    ) -> _native.Matrix:
+        if tensor.type.name not in MATRIX_TYPES:
+            known = ", ".join(_native.KINDS)
+            self._checkpoint.fail(f"tensor {name!r} is {tensor.type.name}; supported are {known}")
+        data = np.frombuffer(tensor.data, np.uint8)
+        return _native.Matrix.pack(self._pool, tensor.type.name, num_rows, num_columns, data, order)
+
+
+def rotation_frequencies(head_dim: int, base: float) -> list[float]:
+    """base^(-2i/head_dim), i < head_dim/2, correctly rounded: a power function of a C library is not."""
+    with localcontext() as context:
+        context.prec = 40
+        log = Decimal(base).ln()
+        return [float((-2 * i * log / head_dim).exp()) for i in range(head_dim // 2)]
+
+
+def halves_from_pairs(num_heads: int, head_dim: int) -> Int32:
+    """Row order that turns rotation of neighbours (2i, 2i + 1) into rotation of (i, i + head_dim/2).
+
+    GGUF files of the llama architecture keep q and k for the former; the kernels know the latter only.
+    """
+    within = np.arange(head_dim).reshape(head_dim // 2, 2).T.reshape(-1)
+    return (np.arange(num_heads)[:, None] * head_dim + within).reshape(-1).astype(np.int32)
+
+
+def build_llama_like(
+    checkpoint: Checkpoint,
+    pool: _native.Pool,
+    *,
+    max_rows: int,
+    context: int,
+    int8: bool,
+    isa: str,
+    paired_rope: bool,
+    qkv_bias: bool,
+) -> Built:
+    """Pre-norm transformer with rotary, grouped-query attention and a SiLU-gated feed-forward network."""
+    c = checkpoint.config
+    kv_width, q_width = c.num_kv_heads * c.head_dim, c.num_heads * c.head_dim
+    weights = Weights(checkpoint, pool)
+    plan = _native.Plan(
+        layers=c.num_layers,
+        kv_heads=c.num_kv_heads,
+        head_dim=c.head_dim,
+        max_rows=max_rows,
+        context=context,
+        pool=pool,
+        isa=isa,
+    )
+    hidden = plan.buffer(c.width)
+    normed = plan.buffer(c.width, quantised=int8)
+    q, k, v = plan.buffer(q_width), plan.buffer(kv_width), plan.buffer(kv_width)
+    attended = plan.buffer(q_width, quantised=int8)
+    gate, up = plan.buffer(c.ffn_width), plan.buffer(c.ffn_width)
+    gated = plan.buffer(c.ffn_width, quantised=int8)
+    last = plan.buffer(c.width, quantised=int8, compact=True)
+    logits = plan.buffer(c.vocab_size, compact=True)
+
+    frequencies = rotation_frequencies(c.head_dim, c.rope_base)
+    q_order = halves_from_pairs(c.num_heads, c.head_dim) if paired_rope else None
+    k_order = halves_from_pairs(c.num_kv_heads, c.head_dim) if paired_rope else None
+
+    def norm(source: int, name: str, target: int) -> None:
+        plan.rmsnorm(source, plan.vector(checkpoint.vector(name, c.width)), c.norm_epsilon, target)
+
+    def bias(name: str, size: int) -> int:
+        return plan.vector(checkpoint.vector(name, size)) if qkv_bias else -1
+
+    tied = not checkpoint.has("output.weight")
+    table = weights.matrix("token_embd.weight", c.vocab_size, c.width, streamed=tied)
+    plan.embed(table, hidden)
+    for layer in range(c.num_layers):
+        name = f"blk.{layer}."
+        norm(hidden, name + "attn_norm.weight", normed)
+        query = weights.matrix(name + "attn_q.weight", q_width, c.width, q_order)
+        key = weights.matrix(name + "attn_k.weight", kv_width, c.width, k_order)
+        value = weights.matrix(name + "attn_v.weight", kv_width, c.width)
+        products = [
+            (query, q, bias(name + "attn_q.bias", q_width), False),
+            (key, k, bias(name + "attn_k.bias", kv_width), False),
+            (value, v, bias(name + "attn_v.bias", kv_width), False),
+        ]
+        plan.matmul(normed, products)
+        plan.attention(layer, q, k, v, attended, c.num_heads, frequencies, 1.0 / math.sqrt(c.head_dim))
+        output = weights.matrix(name + "attn_output.weight", c.width, q_width)
+        plan.matmul(attended, [(output, hidden, -1, True)])
+        norm(hidden, name + "ffn_norm.weight", normed)
+        gate_matrix = weights.matrix(name + "ffn_gate.weight", c.ffn_width, c.width)
+        up_matrix = weights.matrix(name + "ffn_up.weight", c.ffn_width, c.width)
+        plan.matmul(normed, [(gate_matrix, gate, -1, False), (up_matrix, up, -1, False)])
+        plan.silu_mul(gate, up, gated)
+        down = weights.matrix(name + "ffn_down.weight", c.width, c.ffn_width)
+        plan.matmul(gated, [(down, hidden, -1, True)])
+        plan.tap(hidden)
+    norm(hidden, "output_norm.weight", last)
+    head = table if tied else weights.matrix("output.weight", c.vocab_size, c.width)
+    plan.matmul(last, [(head, logits, -1, False)])
+    plan.logits(logits)
+    return Built(plan, weights.num_bytes)
+
+
+def build_llama(
+    checkpoint: Checkpoint, pool: _native.Pool, *, max_rows: int, context: int, int8: bool, isa: str
+) -> Built:
+    """Llama 2 and its kin (SmolLM2, TinyLlama, ...)."""
+    return build_llama_like(
+        checkpoint,
+        pool,
+        max_rows=max_rows,
+        context=context,
+        int8=int8,
+        isa=isa,
+        paired_rope=True,
+        qkv_bias=False,
+    )
+
+
+def build_qwen2(
+    checkpoint: Checkpoint, pool: _native.Pool, *, max_rows: int, context: int, int8: bool, isa: str
+) -> Built:
+    """Qwen 2 and 2.5: biases on q, k and v."""
+    return build_llama_like(
+        checkpoint,
+        pool,
+        max_rows=max_rows,
+        context=context,
+        int8=int8,
+        isa=isa,
+        paired_rope=False,
+        qkv_bias=True,
+    )
+
+
+ARCHITECTURES: dict[str, Callable[..., Built]] = {"llama": build_llama, "qwen2": build_qwen2}

@@ -1,0 +1,257 @@
+"""The native engine behind the `Engine` protocol: cuts requests into passes and checks what it is given."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from guessahead import _native
+from guessahead.engines.base import EngineInfo, PassOutput, Rows, SequenceState
+from guessahead.engines.native.architectures import ARCHITECTURES
+from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.errors import ModelError, ParameterError, PromptError, StateError
+from guessahead.gguf import GGUFFile
+from guessahead.sampling import chooser_arguments
+from guessahead.types import Float32, Int32
+
+MAX_ROWS = 64
+ACTIVATIONS = ("int8", "f32")
+
+
+class NativeSequence:
+    """The cache of one running sequence (see `SequenceState`)."""
+
+    def __init__(self, native: _native.Sequence) -> None:
+        self._native: _native.Sequence | None = native
+
+    @property
+    def native(self) -> _native.Sequence:
+        """The native object; StateError once the sequence is closed."""
+        if self._native is None:
+            raise StateError("this sequence is closed")
+        return self._native
+
+    @property
+    def length(self) -> int:
+        return self.native.length
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of cache pages this sequence holds, shared ones included."""
+        return self.native.num_bytes
+
+    def keep(self, path: Int32) -> None:
+        try:
+            self.native.keep(np.ascontiguousarray(path, np.int32))
+        except ValueError as error:
+            raise StateError(str(error)) from None
+
+    def rollback(self, length: int) -> None:
+        try:
+            self.native.rollback(length)
+        except ValueError:
+            raise StateError(f"cannot roll back to {length}: the sequence has {self.length} tokens") from None
+
+    def fork(self) -> SequenceState:
+        return NativeSequence(self.native.fork())
+
+    def close(self) -> None:
+        self._native = None
+
+
+@dataclass(slots=True)
+class _Job:
+    """What is left to do for one request. offset: rows already run."""
+
+    rows: Rows
+    sequence: NativeSequence
+    tokens: Int32
+    parents: Int32 | None
+    num_committed: int
+    offset: int = 0
+    num_passes: int = 0
+    chosen: Int32 | None = None
+    logits: dict[int, Float32] | None = None
+    hidden: dict[int, list[Float32]] = field(default_factory=dict)
+
+    @property
+    def num_tentative(self) -> int:
+        return len(self.tokens) - self.num_committed
+
+    def next_size(self, max_rows: int) -> int:
+        """Rows of the next pass: the rest if it fits, else as many committed ones as do."""
+        left = len(self.tokens) - self.offset
+        return left if left <= max_rows else min(max_rows, left - self.num_tentative - 1)
+
+
+class NativeEngine:
+    """A model loaded into the native engine. One pass at a time; safe to call from several threads."""
+
+    def __init__(self, plan: _native.Plan, info: EngineInfo) -> None:
+        self._plan, self._info = plan, info
+
+    @classmethod
+    def from_gguf(
+        cls,
+        file: GGUFFile,
+        *,
+        threads: int | None = None,
+        context: int | None = None,
+        activations: str = "int8",
+        isa: str | None = None,
+    ) -> NativeEngine:
+        """Load a model. isa: "avx2", "scalar"; None = GUESSAHEAD_ISA, else the best this CPU has.
+
+        Raises ModelError where the file cannot be used, ParameterError for impossible settings.
+        """
+        if threads is None:
+            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            threads = min(threads, 256)
+        if not 1 <= threads <= 256:
+            raise ParameterError(f"threads is {threads}; it must be from 1 to 256")
+        if activations not in ACTIVATIONS:
+            raise ParameterError(f"activations is {activations!r}; it must be one of {', '.join(ACTIVATIONS)}")
+        isa = os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa
+        try:
+            _native.isa(isa)
+        except ValueError as error:
+            raise ParameterError(f"{error} (GUESSAHEAD_ISA)") from None
+        checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
+        config = checkpoint.config
+        if context is not None and not 1 <= context <= config.context_length:
+            raise ParameterError(f"context is {context}; this model allows 1 to {config.context_length}")
+        context = config.context_length if context is None else context
+        pool = _native.Pool(threads)
+        try:
+            built = ARCHITECTURES[config.architecture](
+                checkpoint, pool, max_rows=MAX_ROWS, context=context, int8=activations == "int8", isa=isa
+            )
+        except MemoryError:
+            raise ModelError(f"{file.path}: not enough memory for its weights") from None
+        info = EngineInfo(
+            name=file.path.stem,
+            architecture=config.architecture,
+            num_layers=config.num_layers,
+            vocab_size=config.vocab_size,
+            context_length=context,
+            bytes_per_pass=built.bytes_per_pass,
+            max_rows=MAX_ROWS,
+        )
+        return cls(built.plan, info)
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    @property
+    def isa(self) -> str:
+        """Instruction set in use."""
+        return self._plan.isa
+
+    def new_sequence(self) -> SequenceState:
+        return NativeSequence(self._plan.new_sequence())
+
+    def forward(self, requests: list[Rows]) -> list[PassOutput]:
+        jobs = [self._job(rows) for rows in requests]
+        if len({id(job.sequence) for job in jobs}) != len(jobs):
+            raise ParameterError("a sequence appears twice in one call")
+        waiting = deque(jobs)
+        while waiting:
+            batch: list[tuple[_Job, int]] = []
+            room = self._info.max_rows
+            while waiting and (size := waiting[0].next_size(self._info.max_rows)) <= room:
+                batch.append((waiting.popleft(), size))
+                room -= size
+            self._run(batch)
+            waiting.extendleft(job for job, _ in reversed(batch) if job.offset < len(job.tokens))
+        return [_output(job) for job in jobs]
+
+    def _job(self, rows: Rows) -> _Job:
+        if not isinstance(rows.sequence, NativeSequence):
+            raise ParameterError("the sequence belongs to another engine")
+        tokens = np.ascontiguousarray(rows.token_ids, np.int32)
+        parents = None if rows.parents is None else np.ascontiguousarray(rows.parents, np.int32)
+        if tokens.ndim != 1 or len(tokens) == 0:
+            raise ParameterError("a request needs at least one row")
+        if int(tokens.min()) < 0 or int(tokens.max()) >= self._info.vocab_size:
+            raise ParameterError(f"token ids must be from 0 to {self._info.vocab_size - 1}")
+        choose_from = len(tokens) - 1 if rows.choose_from is None else rows.choose_from
+        if not 0 <= choose_from < len(tokens):
+            raise ParameterError(f"choose_from is {choose_from}; there are {len(tokens)} rows")
+        job = _Job(rows, rows.sequence, tokens, parents, choose_from + 1)
+        if parents is not None:
+            _check_parents(parents, len(tokens), choose_from)
+        if job.num_tentative + 1 > self._info.max_rows:
+            raise ParameterError(f"{job.num_tentative} guesses are too many for {self._info.max_rows} rows a pass")
+        deepest = job.num_committed + _depth(parents, choose_from, job.num_tentative)
+        if rows.sequence.length + deepest > self._info.context_length:
+            raise PromptError(
+                f"{rows.sequence.length + deepest} tokens do not fit into a context of "
+                f"{self._info.context_length}"
+            )
+        wrong = [layer for layer in rows.want_hidden if not 0 <= layer < self._info.num_layers]
+        if wrong:
+            raise ParameterError(f"there is no layer {wrong[0]}: the model has {self._info.num_layers}")
+        return job
+
+    def _run(self, batch: list[tuple[_Job, int]]) -> None:
+        """One pass over the next rows of each job."""
+        arguments = []
+        for job, size in batch:
+            end = job.offset + size
+            is_last = end == len(job.tokens)
+            parents = None
+            if is_last and job.parents is not None:
+                parents = np.maximum(job.parents[job.offset :] - job.offset, -1).astype(np.int32)
+            num_committed = job.num_committed - job.offset if is_last else size
+            chooser = None
+            if is_last and job.rows.choice is not None:
+                chooser = _native.Chooser(**chooser_arguments(job.rows.choice))
+            tokens = job.tokens[job.offset : end]
+            arguments.append(
+                (job.sequence.native, tokens, parents, num_committed, chooser, job.rows.want_logits)
+            )
+        tap = any(job.rows.want_hidden for job, _ in batch)
+        results = self._plan.forward(arguments, tap)
+        for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
+            for layer in job.rows.want_hidden:
+                job.hidden.setdefault(layer, []).append(hidden[layer])
+            if job.rows.want_logits and logits:
+                job.logits = {row + job.offset: values for row, values in logits.items()}
+            if job.offset + size == len(job.tokens):
+                job.chosen = chosen
+            job.offset += size
+            job.num_passes += 1
+
+
+def _output(job: _Job) -> PassOutput:
+    chosen = np.full(len(job.tokens), -1, np.int32)
+    if job.chosen is not None:
+        chosen[len(job.tokens) - len(job.chosen) :] = job.chosen
+    hidden = {layer: np.concatenate(parts) for layer, parts in job.hidden.items()} or None
+    logits = job.logits if job.rows.want_logits else None
+    return PassOutput(chosen, logits, hidden, job.num_passes)
+
+
+def _check_parents(parents: Int32, num_rows: int, choose_from: int) -> None:
+    if len(parents) != num_rows:
+        raise ParameterError(f"{num_rows} rows need {num_rows} parents, not {len(parents)}")
+    index = np.arange(num_rows)
+    if np.any(parents[: choose_from + 1] != index[: choose_from + 1] - 1):
+        raise ParameterError("rows up to choose_from must be a chain")
+    tentative = parents[choose_from + 1 :]
+    if np.any(tentative < choose_from) or np.any(tentative >= index[choose_from + 1 :]):
+        raise ParameterError("a tentative row's parent must be row choose_from or an earlier tentative row")
+
+
+def _depth(parents: Int32 | None, choose_from: int, num_tentative: int) -> int:
+    """Length of the longest path of tentative rows."""
+    if parents is None:
+        return num_tentative
+    depth = [0] * (num_tentative + 1)  # [0] is row choose_from
+    for i, parent in enumerate(parents[choose_from + 1 :].tolist(), start=1):
+        depth[i] = depth[parent - choose_from] + 1
+    return max(depth)
