@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "choose.hpp"
+#include "choose_math.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -39,6 +40,21 @@ int32_t choose(const ga::Chooser& self, Vector<float> logits) {
   return self.choose(logits.data(), logits.size());
 }
 
+std::vector<double> gumbel_noise(uint64_t seed, uint32_t stream, uint64_t position,
+                                 Vector<int32_t> token_ids) {
+  const ga::choosing::Noise noise(seed, stream, position);
+  std::vector<double> result;
+  for (size_t i = 0; i < token_ids.size(); ++i)
+    result.push_back(ga::choosing::Noise::gumbel(noise.hash(static_cast<uint64_t>(token_ids.data()[i]))));
+  return result;
+}
+
+std::vector<int64_t> softmax_weights(Vector<double> distances) {
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < distances.size(); ++i) result.push_back(ga::choosing::weight(distances.data()[i]));
+  return result;
+}
+
 }  // namespace
 
 void bind_choose(nb::module_& m) {
@@ -49,4 +65,7 @@ void bind_choose(nb::module_& m) {
            "min_tokens"_a, "seed"_a, "stream"_a, "history"_a, "prompt_length"_a)
       .def("choose", &choose, "logits"_a, "The token that follows history + pushed; logits: float32[vocab].")
       .def("push", &ga::Chooser::push, "token"_a, "Append a token to the path.");
+  // The two numeric parts by themselves, for the test that they equal the twin's to the bit.
+  m.def("gumbel_noise", &gumbel_noise, "seed"_a, "stream"_a, "position"_a, "token_ids"_a);
+  m.def("softmax_weights", &softmax_weights, "distances"_a);
 }

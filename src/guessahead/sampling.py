@@ -123,6 +123,11 @@ def gumbel_noise(seed: int, stream: int, position: int, token_ids: npt.ArrayLike
     return -log(-log(uniform))
 
 
+def softmax_weights(distance: Float64) -> Int64:
+    """The integer weights W of step 3 for distances d <= 0, int64[n]: 2**40 for the most likely token."""
+    return np.rint(np.ldexp(exp(distance), WEIGHT_BITS)).astype(np.int64)
+
+
 def exp(x: Float64) -> Float64:
     """e**x for x <= 0, to a relative error of 1e-14; 0 below -700. The same bits on every machine."""
     clamped = np.maximum(x, _EXP_MIN)
@@ -206,7 +211,7 @@ def _filtered(logits: Float64, order: Int64, params: SamplingParams) -> tuple[In
     kept = order[: params.top_k] if params.top_k > 0 else order
     distance = (logits[kept] - logits[order[0]]) * (1.0 / params.temperature)
     if params.top_p < 1.0:
-        weights = np.rint(np.ldexp(exp(distance), WEIGHT_BITS)).astype(np.int64)
+        weights = softmax_weights(distance)
         reached = np.cumsum(weights).astype(np.float64) >= params.top_p * float(weights.sum())
         length = int(np.argmax(reached)) + 1
         kept, distance = kept[:length], distance[:length]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from guessahead._native import Chooser
+from guessahead import sampling
+from guessahead._native import Chooser, gumbel_noise, softmax_weights
 from guessahead.sampling import choose, chooser_arguments
 from guessahead.types import Choice, SamplingParams
 
@@ -83,6 +84,19 @@ def test_equals_the_twin_along_random_paths(block):
             assert token == chooser.choose(row)  # choosing changes nothing
             path.append(token if rng.random() < 0.7 else int(rng.integers(size)))
             chooser.push(path[-1])
+
+
+def test_noise_and_weights_equal_the_twin_to_the_bit():
+    rng = np.random.default_rng(3)
+    ids = np.arange(50_000, dtype=np.int32)
+    for seed, stream, position in [(0, 0, 0), (2**64 - 1, 2**32 - 1, 2**40), (17, 1, 5)]:
+        ours = sampling.gumbel_noise(seed, stream, position, ids)
+        assert gumbel_noise(seed, stream, position, ids) == ours.tolist()
+    distance = np.concatenate(
+        [-rng.random(50_000) * 30, -rng.exponential(size=50_000), [0.0, -0.0, -INF, -1e304]]
+    )
+    assert softmax_weights(distance) == sampling.softmax_weights(distance).tolist()
+    assert softmax_weights(np.array([0.0, NAN])) == [2**40, 0]
 
 
 FILTERS = [
