@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, TypeGuard, Unpack
 from weakref import WeakSet
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from guessahead.text import ChatTemplate
     from guessahead.tokenizer import Tokenizer
 
-Message = Mapping[str, Any]
+Message = Mapping[str, str]
 Prompt = str | Sequence[int] | Sequence[Message]
 
 
@@ -82,23 +82,27 @@ class LanguageModel:
         return Stream(decoder.stream(request))
 
     def _prompt_ids(self, prompt: Prompt, options: GenerateOptions) -> Int32:
-        if not isinstance(prompt, str):
-            if not isinstance(prompt, Sequence | np.ndarray):
-                raise ParameterError(f"a prompt is text, token ids or chat messages, not {prompt!r}")
-            if not all(isinstance(part, Mapping) for part in prompt) or len(prompt) == 0:
-                return self._checked_ids(prompt, options)
-        if options.raw:
-            if not isinstance(prompt, str):
+        messages: Sequence[Message]
+        if isinstance(prompt, str):
+            if options.raw:
+                return self._encode(prompt)
+            messages = [{"role": "user", "content": prompt}]
+        elif _are_messages(prompt):
+            if options.raw:
                 raise ParameterError("chat messages need the chat template, which raw=True leaves out")
-            text = prompt
-        elif self.chat_template is None:
-            raise ParameterError(f"model {self.name!r} has no chat template: use raw=True")
+            messages = prompt
         else:
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
-            text = self.chat_template.render(messages, system=options.system)
+            return self._checked_ids(prompt, options)
+        if self.chat_template is None:
+            raise ParameterError(f"model {self.name!r} has no chat template: use raw=True")
+        return self._encode(self.chat_template.render(messages, system=options.system))
+
+    def _encode(self, text: str) -> Int32:
         return np.array(self.tokenizer.encode(text, special=True), np.int32)
 
-    def _checked_ids(self, prompt: Sequence[Any], options: GenerateOptions) -> Int32:
+    def _checked_ids(self, prompt: object, options: GenerateOptions) -> Int32:
+        if not isinstance(prompt, Sequence | np.ndarray):
+            raise ParameterError(f"a prompt is text, token ids or chat messages, not {prompt!r}")
         if options.system is not None:
             raise ParameterError("system needs the chat template; a prompt of token ids is taken as it is")
         vocab_size = self.engine.info.vocab_size
@@ -107,6 +111,12 @@ class LanguageModel:
             if not integral or not 0 <= token < vocab_size:
                 raise PromptError(f"prompt token {token!r} is not an id from 0 to {vocab_size - 1}")
         return np.array(prompt, np.int32)
+
+
+def _are_messages(prompt: object) -> TypeGuard[Sequence[Message]]:
+    return (
+        isinstance(prompt, Sequence) and len(prompt) > 0 and all(isinstance(part, Mapping) for part in prompt)
+    )
 
 
 class Stream:

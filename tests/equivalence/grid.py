@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from guessahead.decoder import SpeculativeDecoder
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.run import Chunk, Request
 from guessahead.types import Generation, SamplingParams
-from tests.fakes import (
+from tests.fake_drafters import (
     HostileDrafter,
     OracleDrafter,
-    TinyEngine,
     TreeHostileDrafter,
     TreeOracleDrafter,
-    letters,
 )
+from tests.fakes import TinyEngine, decode_stream, letters
 
 
 @dataclass(frozen=True)
@@ -104,14 +102,7 @@ def make_drafter(name: str, world: World, text: Sequence[int] = ()) -> Drafter:
 
 
 def run(world: World, drafter: Drafter, request: Request) -> tuple[list[Chunk], Generation]:
-    """All chunks and the result of one generation."""
-    steps = SpeculativeDecoder(world.engine, drafter, world.tokenizer).stream(request)
-    chunks = []
-    while True:
-        try:
-            chunks.append(next(steps))
-        except StopIteration as end:
-            return chunks, end.value
+    return decode_stream(world.engine, drafter, world.tokenizer, request)
 
 
 def requests(world: World, setting: str) -> Iterator[Request]:

@@ -65,15 +65,16 @@ class DraftModel(Drafter):
 
     def observe(self, verdict: Verdict) -> None:
         """Forget the guesses that turned out wrong."""
+        if not self._guesses:
+            return
         num_right = 0
-        for guess, token in zip(self._guesses, verdict.token_ids.tolist(), strict=False):
+        for guess, token in zip(self._guesses, verdict.token_ids[:-1].tolist(), strict=False):
             if guess != token:
                 break
             num_right += 1
-        if self._guesses:
-            sequence = self._cache()
-            sequence.rollback(min(sequence.length, self._num_committed + num_right))
-            self._guesses = []
+        sequence = self._cache()
+        sequence.rollback(min(sequence.length, self._num_committed + num_right))
+        self._guesses = []
 
     def end(self) -> None:
         if self._sequence is not None:

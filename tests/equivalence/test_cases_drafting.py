@@ -1,0 +1,255 @@
+"""Cases from public bug reports of this field: drafters, sampling, two models, settings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import fields
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guessahead.drafters import registry
+from guessahead.drafters.base import Drafter, NoOptions, Setup
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.prompt_lookup import NgramIndex
+from guessahead.errors import ParameterError, PromptError, TokenizerError
+from guessahead.model import LanguageModel
+from guessahead.types import Choice, Draft, SamplingParams
+from tests.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
+
+VOCAB = 24
+LETTERS = letters(VOCAB)
+PROMPT = [5, 6, 7, 5, 6]
+
+
+def draft_model(engine: Any, second: Any) -> Drafter:
+    return registry.make("draft-model", {}, Setup(engine, second))
+
+
+class SlippingDraftModel(DraftModel):
+    """Shows a wrong token in place of its second guess, every third time."""
+
+    num_proposed = num_slips = 0
+
+    def propose(self, choice: Choice, budget: int) -> Draft:
+        draft = super().propose(choice, budget)
+        self.num_proposed += 1
+        if self.num_proposed % 3 == 0 and len(draft) > 1:
+            draft.token_ids[1] = (draft.token_ids[1] + 1) % VOCAB
+            self.num_slips += 1
+        return draft
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0}])
+@pytest.mark.parametrize("gamma", [1, 2, 4, 7])
+def test_case_04_a_model_that_drafts_for_itself_is_always_right(gamma: int, settings: dict[str, Any]) -> None:
+    engine, second = TinyEngine(), TinyEngine()
+    asked = request(PROMPT, 40, gamma, **settings)
+    stats = decode(engine, draft_model(engine, second), LETTERS, asked).stats
+    assert stats.alpha == 1.0
+    assert max(len(rows.token_ids) for rows in second.calls[1:]) <= 2
+    assert second.num_open == 0
+
+
+def test_case_04_acceptance_is_full_again_after_a_rejection() -> None:
+    engine, second = TinyEngine(), TinyEngine()
+    drafter = SlippingDraftModel(NoOptions(), Setup(engine, second))
+    stats = decode(engine, drafter, LETTERS, request(PROMPT, 60, gamma=4)).stats
+    assert stats.num_tested - stats.num_accepted == drafter.num_slips >= 4
+    assert max(len(rows.token_ids) for rows in second.calls[1:]) <= 2
+
+
+def _tiny_model(engine: Any = None, tokenizer: FakeTokenizer = LETTERS) -> LanguageModel:
+    return LanguageModel(engine or TinyEngine(), tokenizer, None, "tiny")  # type: ignore[arg-type]
+
+
+def test_case_14_seeds() -> None:
+    lm = _tiny_model()
+    solo = {s: lm.generate(PROMPT, max_tokens=24, temperature=1.0, seed=s).token_ids for s in (1, 2)}
+    assert solo[1] != solo[2]
+    for _ in range(2):
+        assert lm.generate(PROMPT, max_tokens=24, temperature=1.0, seed=1).token_ids == solo[1]
+    streams = {s: lm.stream(PROMPT, max_tokens=24, temperature=1.0, seed=s) for s in (1, 2)}
+    for _ in itertools.zip_longest(*streams.values()):  # one chunk of each in turn
+        pass
+    assert {s: stream.result.token_ids for s, stream in streams.items()} == solo
+    unseeded = [lm.generate(PROMPT, max_tokens=24, temperature=1.0) for _ in range(4)]
+    assert len({g.token_ids for g in unseeded}) > 1
+    again = lm.generate(PROMPT, max_tokens=24, temperature=1.0, seed=unseeded[0].seed)
+    assert again.token_ids == unseeded[0].token_ids
+
+
+@pytest.mark.parametrize(("target_vocab", "draft_vocab"), [(24, 30), (30, 24)])
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+def test_case_15_padded_vocabularies(target_vocab: int, draft_vocab: int, temperature: float) -> None:
+    engine = TinyEngine(target_vocab)
+    second = TinyEngine(draft_vocab, seed=1, like=engine)
+    tokenizer = letters(30, [23])
+    padding = dict.fromkeys(range(24, target_vocab), -50.0)
+    asked = request(PROMPT, 30, temperature=temperature, logit_bias=padding, frequency_penalty=0.2)
+    generation = decode(engine, draft_model(engine, second), tokenizer, asked)
+    assert generation.token_ids == plain(engine, tokenizer, asked).token_ids
+    assert generation.stats.num_accepted > 0
+
+
+def test_case_15_a_draft_of_padding_is_cut_off() -> None:
+    engine, second = TinyEngine(24), ScriptEngine([1, 2, 29, 3], 30)
+    drafter = draft_model(engine, second)
+    choice = Choice(SamplingParams(seed=0), np.array([1], np.int32), 1)
+    drafter.begin(choice.history, choice)
+    assert drafter.propose(choice, 4).token_ids.tolist() == [2]
+
+
+def test_case_15_a_token_unknown_to_the_draft_model_ends_drafting() -> None:
+    engine = ScriptEngine([1, 2, 3, 4, 5, 29, 1, 2, 3], 30)
+    second = TinyEngine(24)
+    generation = decode(engine, draft_model(engine, second), letters(30), request([1], 20))
+    assert generation.token_ids == plain(engine, letters(30), request([1], 20)).token_ids
+    assert generation.stats.num_drafted > 0
+    assert all(29 not in rows.token_ids for rows in second.calls)
+
+
+def test_case_15_swapped_ids_are_refused() -> None:
+    pieces = list(LETTERS.pieces)
+    pieces[7], pieces[9] = pieces[9], pieces[7]
+    other = _tiny_model(tokenizer=FakeTokenizer(pieces))
+    with pytest.raises(TokenizerError, match="id 7"):
+        _tiny_model().generate(PROMPT, drafter="draft-model", draft_model=other)
+
+
+@pytest.mark.parametrize("draft_context", [8, 22, 25, 27, 64])
+@pytest.mark.parametrize("gamma", [0, 1, 4, 8])
+def test_case_16_context_ends(gamma: int, draft_context: int) -> None:
+    engine = TinyEngine(context_length=30)
+    second = TinyEngine(context_length=draft_context, seed=1, like=engine)
+    prompt = [i % VOCAB for i in range(20)]
+    asked = request(prompt, 100, gamma)
+    base = plain(engine, LETTERS, asked)
+    assert (len(base.token_ids), base.finish_reason) == (10, "context")
+    generation = decode(engine, draft_model(engine, second), LETTERS, asked)
+    assert (generation.token_ids, generation.finish_reason) == (base.token_ids, "context")
+    assert second.num_open == 0
+    if gamma:
+        assert (generation.stats.num_drafted > 0) == (draft_context > 20)
+
+
+def test_case_16_a_prompt_that_fills_the_context_is_refused() -> None:
+    lm = _tiny_model(TinyEngine(context_length=8))
+    with pytest.raises(PromptError, match="leaves no room"):
+        lm.stream([1] * 8)
+    with pytest.raises(PromptError, match="empty"):
+        lm.stream([])
+    assert lm.generate([1] * 7, max_tokens=1).finish_reason == "length"
+
+
+def _lookup(history: list[int], budget: int = 4, **options: int) -> list[int]:
+    drafter = registry.make("prompt-lookup", options, Setup(TinyEngine()))  # type: ignore[arg-type]
+    choice = Choice(SamplingParams(), np.array(history, np.int32), 1)
+    drafter.begin(choice.history, choice)
+    return drafter.propose(choice, budget).token_ids.tolist()
+
+
+def test_case_17_lookup_without_a_match() -> None:
+    assert _lookup([1, 2, 3, 4, 5]) == []
+    assert _lookup([1]) == []
+    assert _lookup([1], min_ngram=1) == []
+    assert _lookup([1, 2], min_ngram=2) == []
+    assert _lookup([3, 1, 2], min_ngram=3, max_ngram=3) == []
+
+
+def test_case_17_longest_then_most_recent() -> None:
+    assert _lookup([1, 2, 3, 9, 2, 3, 8, 1, 2, 3], budget=2) == [9, 2], "three tokens beat two"
+    assert _lookup([2, 3, 9, 2, 3, 8, 2, 3], budget=1) == [8], "the later of two equally long ones"
+
+
+def test_case_17_the_suffix_never_matches_itself_and_copies_overlap() -> None:
+    assert _lookup([7, 7], min_ngram=1) == [7, 7, 7, 7]
+    assert _lookup([5, 1, 2, 1, 2, 1, 2], budget=5) == [1, 2, 1, 2, 1]
+
+
+def _naive_match(history: list[int], max_ngram: int) -> tuple[int, int]:
+    for length in range(min(max_ngram, len(history)), 0, -1):
+        for end in range(len(history) - 2, length - 2, -1):
+            if history[end - length + 1 : end + 1] == history[len(history) - length :]:
+                return end, length
+    return -1, 0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 5))
+def test_case_17_the_index_finds_what_a_full_search_finds(
+    history: list[int], max_ngram: int, chunk: int
+) -> None:
+    index = NgramIndex(max_ngram)
+    for length in range(1, len(history) + 1, chunk):
+        index.extend(np.array(history[:length], np.int32))
+        match = index.longest_match()
+        assert (match.end, match.length) == _naive_match(history[:length], max_ngram)
+
+
+def test_case_17_long_histories_take_under_a_millisecond_a_step() -> None:
+    generator = np.random.default_rng(0)
+    for high in (2, 50, 40_000):
+        history = generator.integers(0, high, 20_300).astype(np.int32)
+        drafter = registry.make("prompt-lookup", {}, Setup(TinyEngine()))  # type: ignore[arg-type]
+        choices = [Choice(SamplingParams(), history[:n], 20_000) for n in range(20_000, 20_300)]
+        drafter.begin(history[:20_000], choices[0])
+        drafter.propose(choices[0], 8)
+        seconds = []
+        for choice in choices[1:]:
+            started = perf_counter()
+            drafter.propose(choice, 8)
+            seconds.append(perf_counter() - started)
+        assert median(seconds) < 1e-3
+
+
+def _max_drafted(**options: Any) -> int:
+    lm = _tiny_model(ScriptEngine([1, 2, 3], VOCAB))
+    trace = lm.generate([1, 2, 3, 1, 2, 3], max_tokens=30, trace=True, **options).trace
+    assert trace is not None
+    return max(len(step["draft"]["token_ids"]) for step in trace["steps"])
+
+
+def test_case_22_gamma_is_the_most_tokens_drafted() -> None:
+    assert [_max_drafted(gamma=gamma) for gamma in (0, 1, 3, 9)] == [0, 1, 3, 9]
+
+
+def _max_ngram_matters() -> None:
+    """The longest match ends with 9; with two tokens, the later one counts."""
+    history = [1, 2, 3, 9, 7, 2, 3, 8, 1, 2, 3]
+    assert _lookup(history, budget=1, max_ngram=3) == [9]
+    assert _lookup(history, budget=1, max_ngram=2) == [8]
+
+
+def _min_ngram_matters() -> None:
+    history = [4, 2, 3, 9, 2, 3]
+    assert _lookup(history, budget=1, min_ngram=2) == [9]
+    assert _lookup(history, budget=1, min_ngram=3) == []
+
+
+OPTION_CHECKS: dict[tuple[str, str], Callable[[], None]] = {
+    ("prompt-lookup", "max_ngram"): _max_ngram_matters,
+    ("prompt-lookup", "min_ngram"): _min_ngram_matters,
+}
+
+
+def test_case_22_every_drafter_option_does_what_it_says() -> None:
+    existing = {
+        (name, each.name) for name in registry.names() for each in fields(registry.find(name).Options)
+    }
+    assert existing == set(OPTION_CHECKS), "an option without a check that it has an effect"
+    for check in OPTION_CHECKS.values():
+        check()
+
+
+def test_case_22_unknown_settings_are_refused() -> None:
+    lm = _tiny_model()
+    with pytest.raises(ParameterError, match="known: max_ngram, min_ngram"):
+        lm.generate(PROMPT, drafter_options={"ngram": 3})
+    with pytest.raises(ParameterError, match="unknown option 'num_draft'"):
+        lm.generate(PROMPT, num_draft=3)  # type: ignore[call-arg]
