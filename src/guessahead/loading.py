@@ -25,11 +25,13 @@ def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) 
         return fetch(name, progress=progress)
     path = Path(name).expanduser()
     if path.is_dir():
-        raise ModelError(f"{name} is a folder; this version loads GGUF files only")
+        raise ModelError(f"{name!r} is a folder; this version loads GGUF files only")
     if path.exists():
         return path
     known = ", ".join(catalogue.entries())
-    looks_like_hub_id = name.count("/") == 1 and not name.startswith((".", "~", "/")) and not path.suffix
+    looks_like_hub_id = (
+        name.count("/") == 1 and not name.startswith((".", "~", "/")) and not name.endswith(".gguf")
+    )
     hint = " (models from the hub are for a later version)" if looks_like_hub_id else ""
     raise ModelError(f"{name!r} is neither a file nor a model of the catalogue ({known}){hint}")
 

@@ -3,13 +3,16 @@
 import gc
 import mmap
 import time
+from collections import Counter
 from pathlib import Path
 
 import gguf
 import numpy as np
 import pytest
 
+from guessahead.catalogue import DEFAULT_MODEL
 from guessahead.errors import ModelError
+from guessahead.fetch import fetch
 from guessahead.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
 from tests.tiny import tiny_gguf
 
@@ -42,6 +45,15 @@ def test_block_sizes_are_those_of_the_gguf_package() -> None:
             theirs.value,
             gguf.GGML_QUANT_SIZES[theirs],
         )
+
+
+@pytest.mark.model
+def test_the_default_model_is_what_the_catalogue_says() -> None:
+    with GGUFFile.open(fetch(DEFAULT_MODEL)) as file:
+        counts = Counter(tensor.type.name for tensor in file.tensors.values())
+        assert counts == {"Q4_1": 210, "Q8_0": 1, "F32": 61}
+        assert file.tensors["token_embd.weight"].shape == (49152, 576)
+        assert len(file.metadata["tokenizer.ggml.tokens"]) == 49152
 
 
 def test_all_value_types_come_back(tmp_path: Path) -> None:
