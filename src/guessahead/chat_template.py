@@ -9,7 +9,8 @@ from typing import Any, Final
 import jinja2
 
 from guessahead.errors import ModelError, PromptError
-from guessahead.template_sandbox import Budget, ChatEnvironment, LimitError, RefusedError, render_limited
+from guessahead.template_budget import Budget, LimitError
+from guessahead.template_sandbox import ChatEnvironment, RefusedError, render_limited
 from guessahead.tokenizer import Tokenizer
 
 ROLES: Final = ("system", "user", "assistant", "tool")

@@ -13,9 +13,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 import jinja2
@@ -27,8 +25,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-MAX_STEPS: Final = 1_000_000
-MAX_SECONDS: Final = 5.0
+from guessahead.template_budget import Budget, LimitError, charge, charge_deep, current, turns
 
 _CHEAP = (  # filters whose cost does not grow with what the items hold
     "count d default first items last length list map reject rejectattr reverse select selectattr"
@@ -49,55 +46,13 @@ _STRING_METHODS: Final = frozenset(_METHODS.split())
 _CHARGE, _CHARGE_DEEP, _TURNS = "guessahead charge", "guessahead charge deep", "guessahead turns"
 
 
-class LimitError(Exception):
-    """A template did too much; the message says of what."""
-
-
 class RefusedError(Exception):
     """The template called raise_exception: it does not accept these messages."""
 
 
-class Budget:
-    """What one rendering may still spend."""
-
-    def __init__(self, num_chars: int) -> None:
-        self._num_steps = MAX_STEPS
-        self._num_chars = num_chars
-        self._deadline = time.monotonic() + MAX_SECONDS
-
-    def spend(self, num_chars: int = 0) -> None:
-        """Take one step that handles `num_chars` characters or items. Errors: LimitError."""
-        self._num_steps -= 1
-        self._num_chars -= num_chars
-        if self._num_steps < 0:
-            raise LimitError(f"more than {MAX_STEPS} steps")
-        if self._num_chars < 0:
-            raise LimitError("too much text")
-        if time.monotonic() > self._deadline:
-            raise LimitError(f"more than {MAX_SECONDS:g} seconds")
-
-    def spend_deep(self, value: Any) -> None:
-        """Take a step for everything inside `value`, counted as often as it would be written out."""
-        stack = [value]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, Mapping):
-                self.spend(len(item))
-                stack.extend(item.keys())
-                stack.extend(item.values())
-            elif isinstance(item, list | tuple | set | frozenset):
-                self.spend(len(item))
-                stack.extend(item)
-            else:
-                self.spend(len(item) if isinstance(item, str) else 1)
-
-
-_budget: ContextVar[Budget] = ContextVar("_budget")
-
-
 def render_limited(template: jinja2.Template, variables: Mapping[str, Any], budget: Budget) -> str:
     """Render within `budget`. Errors: LimitError, RefusedError, and what the template's faults raise."""
-    token = _budget.set(budget)
+    token = current.set(budget)
     try:
         pieces: list[str] = []
         for piece in template.generate(**variables):
@@ -105,25 +60,7 @@ def render_limited(template: jinja2.Template, variables: Mapping[str, Any], budg
             pieces.append(piece)
         return "".join(pieces)
     finally:
-        _budget.reset(token)
-
-
-def _charge(value: Any) -> Any:
-    _budget.get().spend(len(value) if isinstance(value, str | list | tuple | Mapping) else 1)
-    return value
-
-
-def _charge_deep(value: Any) -> Any:
-    _budget.get().spend_deep(value)
-    return value
-
-
-def _turns(iterable: Iterable[Any], num_chars: int = 0) -> Iterator[Any]:
-    """The items of a loop, each paid for; `num_chars`: the literal text that one turn may write."""
-    budget = _budget.get()
-    for item in iterable:
-        budget.spend(num_chars)
-        yield item
+        current.reset(token)
 
 
 class _Meter(NodeTransformer):
@@ -183,7 +120,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         )
         self.filters = {name: FILTERS[name] for name in f"{_CHEAP} {_OTHERS}".split()}
         self.filters |= {"tojson": _tojson, "join": _join, "replace": _replace, "indent": _indent}
-        self.filters |= {_CHARGE: _charge, _CHARGE_DEEP: _charge_deep, _TURNS: _turns}
+        self.filters |= {_CHARGE: charge, _CHARGE_DEEP: charge_deep, _TURNS: turns}
         del self.globals["lipsum"]
         self.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
         self._num_literal_chars = 0
@@ -196,17 +133,25 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return jinja2.Template.from_code(self, self.compile(metered), self.make_globals(None))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        budget = _budget.get()
+        budget = current.get()
         budget.spend(__self._num_literal_chars)  # what a macro may write
         if isinstance(__obj, LoopContext) and args:  # {% for ... recursive %}
-            args = (_turns(args[0]), *args[1:])
+            args = (turns(args[0]), *args[1:])
         receiver = getattr(__obj, "__self__", None)
         if isinstance(receiver, str):
-            _check_method(budget, receiver, __obj.__name__, args)
-        return _charge(super().call(__context, __obj, *args, **kwargs))
+            args = _metered_method(budget, receiver, __obj.__name__, args)
+        return charge(super().call(__context, __obj, *args, **kwargs))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        if isinstance(obj, str) and attr not in _STRING_METHODS:
+            return False
+        return super().is_safe_attribute(obj, attr, value)
+
+    def wrap_str_format(self, value: Any) -> None:
+        """No sandboxed str.format either: it pads to any width."""
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        budget = _budget.get()
+        budget = current.get()
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if operator == "**" or (operator == "%" and not numbers):
             raise LimitError(f"the operator {operator} is not available")
@@ -219,25 +164,23 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
 
 @pass_context  # which also keeps Jinja from running it while compiling
 def _finalize(context: Context, value: Any) -> Any:
-    return _charge_deep(value)
+    return charge_deep(value)
 
 
-def _check_method(budget: Budget, receiver: str, name: str, args: tuple[Any, ...]) -> None:
-    """Pay for a method of a string before it runs."""
-    if name not in _STRING_METHODS:
-        raise LimitError(f"the string method {name} is not available")
+def _metered_method(budget: Budget, receiver: str, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Pay for a method of a string before it runs; its arguments."""
     budget.spend(len(receiver))
-    if name == "replace" and len(args) >= 2 and all(isinstance(arg, str) for arg in args[:2]):
-        budget.spend(receiver.count(args[0]) * len(args[1]))
-    elif name == "replace":
-        raise LimitError("replace() without its two strings")
-    elif name == "join" and args:
+    if name == "join" and args:
+        args = (list(turns(args[0])), *args[1:])
         _spend_join(budget, args[0], receiver)
+    elif name == "replace" and len(args) >= 2 and isinstance(args[0], str):
+        budget.spend(receiver.count(args[0]) * len(str(args[1])))
+    elif name == "replace":
+        raise LimitError("replace() without two strings")
+    return args
 
 
-def _spend_join(budget: Budget, items: Any, separator: str) -> None:
-    if not isinstance(items, str | list | tuple | Mapping):
-        raise LimitError("join of something that is not a list")
+def _spend_join(budget: Budget, items: list[Any], separator: str) -> None:
     budget.spend(len(items) * len(separator))
     budget.spend_deep(items)
 
@@ -273,20 +216,20 @@ def _join(value: Iterable[Any], d: str = "", attribute: str | int | None = None)
         items = [
             item[attribute] if isinstance(item, Mapping) else getattr(item, str(attribute)) for item in items
         ]
-    _spend_join(_budget.get(), items, d)
+    _spend_join(current.get(), items, d)
     return str(d).join(map(str, items))
 
 
 def _replace(value: Any, old: str, new: str, count: int = -1) -> str:
     text = str(value)
-    _budget.get().spend(text.count(str(old)) * len(str(new)))
+    current.get().spend(text.count(str(old)) * len(str(new)))
     return text.replace(str(old), str(new), -1 if count is None else count)
 
 
 def _indent(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     text = str(value)
     num_columns = len(width) if isinstance(width, str) else width
-    _budget.get().spend(num_columns * (text.count("\n") + 1))
+    current.get().spend(num_columns * (text.count("\n") + 1))
     indented: Callable[..., str] = FILTERS["indent"]
     return indented(text, width, first, blank)
 

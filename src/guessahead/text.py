@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from guessahead.chat_template import ChatTemplate
-
 from guessahead.errors import ParameterError, StateError
 from guessahead.tokenizer import Tokenizer
 

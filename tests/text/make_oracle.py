@@ -2,8 +2,8 @@
 
     python tests/text/make_oracle.py LLAMA_SERVER SMOLLM2.gguf QWEN2.5-CODER-0.5B.gguf
 
-LLAMA_SERVER is the program llama-server; the models are `smollm2-135m` and `qwen2.5-coder-0.5b` (`guessahead pull`).
-Run from the repository root, with the package and `gguf` installed.
+LLAMA_SERVER is the program llama-server; the models are `smollm2-135m` and `qwen2.5-coder-0.5b`
+(`guessahead pull`). Run from the repository root, with the package and `gguf` installed.
 """
 
 from __future__ import annotations

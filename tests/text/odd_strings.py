@@ -1,4 +1,4 @@
-"""Texts that tokenizers get wrong: written by hand, one per known trouble, and mixed by a fixed random generator."""
+"""Texts that tokenizers get wrong: written by hand, one per known trouble, and mixed (fixed seed)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ CODE = [
     "#!/bin/sh\nset -euo pipefail; x=$((1+2)); echo \"${x}\" | sed 's/[0-9]\\+/#/g' >/dev/null 2>&1",
     'package main\n\nimport "fmt"\n\nfunc main() {\n\tfmt.Println("héllo, 世界")\n}\n',
     "const f = async (x) => { await x?.y ?? 0; return `${x}\\n`; };\n\n\n",
-    "public static void main(String[] args) throws IOException {\r\n\t\tSystem.out.println(args.length);\r\n}",
+    "public static void main(String[] args) throws IOException {"
+    "\r\n\t\tSystem.out.println(args.length);\r\n}",
     '{"a": [1, 2.50, -3e10, null, true], "b": {"c\\u00e9": "\\n"}}',
     "x = [i**2 for i in range(10) if i%2==0]\n\n\n\nif x:\n        pass\n    \n",
     "\\documentclass{article}\\begin{document}$\\frac{a_1}{b^{2}}$\\end{document}",
@@ -24,7 +25,8 @@ CODE = [
     "0x7fffDEAD 0b1010 0o777 1_000_000 1.5e-10 .5 5. 1,234,567.89 192.168.0.1 v1.2.3-rc.4+5",
 ]
 PROSE = [
-    "It's we're I'll you've he'd I'm don't IT'S WE'RE I'LL YOU'VE HE'D I'M DON'T It'S 'tis 'Twas o'clock 'S 'ſ 'RE're",
+    "It's we're I'll you've he'd I'm don't IT'S WE'RE I'LL YOU'VE "
+    "HE'D I'M DON'T It'S 'tis 'Twas o'clock 'S 'ſ 'RE're",
     "’s ’t ’re “quoted” ‘single’ — dash – en … dots",
     "The quick brown fox jumps over the lazy dog.",
     "Ünïcödé naïve façade Straße œuvre İstanbul ıI ŁÓDŹ ǅ ǆ ﬁ ﬃ",
@@ -53,7 +55,8 @@ SYMBOLS = [
     "!!! ??? ... ,,, ;;; ::: --- ___ *** ### $$$ %%% &&& @@@ ^^^ ~~~ ``` ||| \\\\\\ ///",
     "(([[{{<<>>}}]])) ()[]{}<> ({[<>]})",
     "https://example.com/a?b=c&d=%20e#frag mailto:x.y+z@example.co.uk C:\\Users\\x /usr/local/bin",
-    "\ufffd\ufffd \ufeffbom \u200bzero\u200bwidth\u200b \u2060 \u00adsoft \u202ertl\u202c \ue000 \U000f0000 \U0010ffff",
+    "\ufffd\ufffd \ufeffbom \u200bzero\u200bwidth\u200b "
+    "\u2060 \u00adsoft \u202ertl\u202c \ue000 \U000f0000 \U0010ffff",
 ]
 SPACES = [
     " ",
@@ -224,7 +227,10 @@ def _hand_written() -> Iterator[str]:
     yield "pneumonoultramicroscopicsilicovolcanoconiosis" * 8
     yield "aAbB0cC_dD-" * 60
     yield "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
-    yield "<|im_start|>system\nYou are x.<|im_end|>\n<|im_start|>user\nHi <|endoftext|> there<|im_end|>\n<|im_start|>assistant\n"
+    yield (
+        "<|im_start|>system\nYou are x.<|im_end|>\n<|im_start|>user\nHi <|endoftext|> there<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
 
 
 def _character(rng: random.Random) -> str:

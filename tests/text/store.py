@@ -1,4 +1,4 @@
-"""Reads and writes the test data: tokenizers of two real models, and what llama.cpp makes of odd strings with them.
+"""Reads and writes the test data: the tokenizers of two real models, and what llama.cpp makes of odd strings.
 
 A merge of these tokenizers yields the tokens in order, so a merge is stored as the length of its left part.
 """
@@ -30,7 +30,7 @@ def save(name: str, content: Any) -> None:
 
 
 def pack(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The tokenizer part of a GGUF file's metadata, made small. Errors: ValueError if merges are out of order."""
+    """The tokenizer part of a GGUF file's metadata, made small. ValueError: merges out of order."""
     packed = {key: value for key, value in metadata.items() if key.startswith("tokenizer.")}
     tokens = packed[_KEY + "tokens"]
     merges = [merge.split(" ") for merge in packed.pop(_KEY + "merges")]
