@@ -6,12 +6,17 @@ one more entry in WORLDS.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from guessahead import loading
+from guessahead.convert import convert
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.run import Chunk, Request
@@ -23,6 +28,7 @@ from tests.fake_drafters import (
     TreeOracleDrafter,
 )
 from tests.fakes import TinyEngine, decode_stream, letters
+from tests.tiny import tiny_gguf
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,32 @@ def tiny_world() -> World:
     )
 
 
-WORLDS: dict[str, Callable[[], World]] = {"tiny": tiny_world}
+FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K")
+
+
+def native_world(arch: str, format: str) -> World:
+    """The native engine on a tiny random model; the draft model is the same one at another precision."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = tiny_gguf(Path(folder) / "target.gguf", arch, format=format, seed=5).path
+        target = loading.load(path, threads=2)
+        convert(path, Path(folder) / "draft.gguf", "Q8_0" if format != "Q8_0" else "F16")
+        draft = loading.load(Path(folder) / "draft.gguf", threads=2)
+    target.tokenizer.check_same(draft.tokenizer)
+    return World(
+        engine=target.engine,
+        draft_engine=draft.engine,
+        tokenizer=target.tokenizer,
+        prompts=[target.tokenizer.encode(text) for text in ("the fox the fox the", "a", "def function(self")],
+        stops=("th", "ox ", "e e", "qq"),
+        max_tokens=20,
+        seeds=(0, 1, 2),
+        gammas=range(9),
+    )
+
+
+WORLDS: dict[str, Callable[[], World]] = {"tiny": tiny_world} | {
+    f"{arch}-{format}": partial(native_world, arch, format) for arch in ("llama", "qwen2") for format in FORMATS
+}
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "greedy": {},
