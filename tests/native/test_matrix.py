@@ -34,13 +34,10 @@ UNIT = 2.0**-24
 # activation is under 2^-120 has a step too small to be inverted.
 TINY = 2.0**-112
 
-# Halves that are easily got wrong: zeros, smallest and largest subnormals, smallest and largest normals,
-# infinity, not a number; and some ordinary ones.
-ODD_HALVES = np.array(
-    [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
-    + [0x3C00, 0xBC00, 0x2E66, 0xA123],
-    "<u2",
-)
+# Halves that are easily got wrong: zero, smallest and largest subnormal, smallest and largest normal,
+# infinity, not a number; two ordinary ones; and all of these with a minus.
+ODD_HALVES = np.array([0x0000, 0x0001, 0x03FF, 0x0400, 0x7BFF, 0x7C00, 0x7E00, 0x3C00, 0x2E66], "<u2")
+ODD_HALVES = np.concatenate([ODD_HALVES, ODD_HALVES | np.uint16(0x8000)])
 # Byte offsets of the halves of a block.
 HALVES = {"Q8_0": (0,), "Q5_0": (0,), "Q4_1": (0, 2), "Q4_K": (0, 2), "Q6_K": (208,)}
 
@@ -171,8 +168,8 @@ def outliers(weights: Float64, seed: int) -> Float32:
 
 
 def half_steps(weights: Float64, seed: int) -> Float32:
-    """Activations half-way between two steps: the largest rounding there can be, signed like row 0."""
-    codes = np.random.default_rng([seed, 4]).integers(0, 126, (5, weights.shape[1])) + 0.5
+    """Even codes and a half, all rounded to even: row 0 meets the largest error there can be."""
+    codes = np.random.default_rng([seed, 4]).integers(0, 63, (5, weights.shape[1])) * 2 + 0.5
     codes *= np.where(weights[0] < 0, -1.0, 1.0)
     codes[:, ::32] = 127.0
     return codes.astype(np.float32)
