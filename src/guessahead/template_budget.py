@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from contextvars import ContextVar
 from typing import Any, Final
 
+from jinja2.utils import Cycler, Namespace
+
 MAX_STEPS: Final = 1_000_000
 MAX_SECONDS: Final = 2.0
+MAX_ITEMS: Final = 200_000  # in one list or dictionary that the template builds, nested ones counted
 
 
 class LimitError(Exception):
@@ -36,18 +39,25 @@ class Budget:
 
     def spend_deep(self, value: Any) -> None:
         """Take a step for everything inside `value`, counted as often as it would be written out."""
-        stack = [value]
-        while stack:
-            item = stack.pop()
-            if isinstance(item, Mapping):
-                self.spend(len(item))
-                stack.extend(item.keys())
-                stack.extend(item.values())
-            elif isinstance(item, list | tuple | set | frozenset):
-                self.spend(len(item))
-                stack.extend(item)
-            else:
-                self.spend(len(item) if isinstance(item, str) else 1)
+        for item in _everything(value):
+            self.spend(len(item) if isinstance(item, str) else 1)
+
+
+def _everything(value: Any) -> Iterator[Any]:
+    """`value` and all that it holds; what it holds twice comes twice."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        yield item
+        if isinstance(item, Mapping):
+            stack.extend(item.keys())
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple | set | frozenset | KeysView | ValuesView | ItemsView):
+            stack.extend(item)
+        elif isinstance(item, Namespace):
+            stack.append(item._Namespace__attrs)
+        elif isinstance(item, Cycler):
+            stack.extend(item.items)
 
 
 # The budget of the rendering that runs in this thread.
@@ -63,6 +73,16 @@ def charge(value: Any) -> Any:
 def charge_deep(value: Any) -> Any:
     """The value itself, paid for with everything in it."""
     current.get().spend_deep(value)
+    return value
+
+
+def built(value: Any, limit: int = MAX_ITEMS) -> Any:
+    """The value itself, unless it holds too much. So no comparison or hash of one value takes long."""
+    if value is not None and not isinstance(value, str | int | float):
+        for count, _ in enumerate(_everything(value)):
+            current.get().spend()
+            if count > limit:
+                raise LimitError(f"more than {limit} items in one value")
     return value
 
 

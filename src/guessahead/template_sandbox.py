@@ -14,6 +14,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import jinja2
@@ -25,7 +26,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from guessahead.template_budget import Budget, LimitError, charge, charge_deep, current, turns
+from guessahead.template_budget import Budget, LimitError, built, charge, charge_deep, current, turns
 
 _CHEAP = (  # filters whose cost does not grow with what the items hold
     "count d default first items last length list map reject rejectattr reverse select selectattr"
@@ -43,7 +44,9 @@ _CHEAP_FILTERS: Final = frozenset(_CHEAP.split())
 _STRING_METHODS: Final = frozenset(_METHODS.split())
 
 # Names that no template can write, because they are no identifiers.
-_CHARGE, _CHARGE_DEEP, _TURNS = "guessahead charge", "guessahead charge deep", "guessahead turns"
+_CHARGE, _CHARGE_DEEP = "guessahead charge", "guessahead charge deep"
+_TURNS, _BUILT, _SMALL = "guessahead turns", "guessahead built", "guessahead small"
+_MAX_ARGUMENT_ITEMS: Final = 1000  # a filter may compare its argument with every item of a list
 
 
 class RefusedError(Exception):
@@ -76,7 +79,20 @@ class _Meter(NodeTransformer):
         self.generic_visit(node)
         if node.node is not None:
             node.node = _filtered(node.node, _CHARGE if node.name in _CHEAP_FILTERS else _CHARGE_DEEP)
-        return _filtered(node, _CHARGE)
+        node.args = [_filtered(argument, _SMALL) for argument in node.args]
+        for keyword in node.kwargs:
+            keyword.value = _filtered(keyword.value, _SMALL)
+        return _filtered(_filtered(node, _BUILT), _CHARGE)
+
+    def visit_List(self, node: nodes.Expr) -> nodes.Filter:
+        self.generic_visit(node)
+        return _filtered(node, _BUILT)
+
+    visit_Dict = visit_List
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:
+        self.generic_visit(node)
+        return _filtered(node, _BUILT) if node.ctx == "load" else node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Concat:
         self.generic_visit(node)
@@ -121,6 +137,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.filters = {name: FILTERS[name] for name in f"{_CHEAP} {_OTHERS}".split()}
         self.filters |= {"tojson": _tojson, "join": _join, "replace": _replace, "indent": _indent}
         self.filters |= {_CHARGE: charge, _CHARGE_DEEP: charge_deep, _TURNS: turns}
+        self.filters |= {_BUILT: built, _SMALL: partial(built, limit=_MAX_ARGUMENT_ITEMS)}
         del self.globals["lipsum"]
         self.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
         self._num_literal_chars = 0
@@ -140,7 +157,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         receiver = getattr(__obj, "__self__", None)
         if isinstance(receiver, str):
             args = _metered_method(budget, receiver, __obj.__name__, args)
-        return charge(super().call(__context, __obj, *args, **kwargs))
+        return built(charge(super().call(__context, __obj, *args, **kwargs)))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, str) and attr not in _STRING_METHODS:
@@ -159,7 +176,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             _check_product(budget, left, right)
         elif not numbers:
             budget.spend(sum(len(side) for side in (left, right) if hasattr(side, "__len__")))
-        return super().call_binop(context, operator, left, right)
+        return built(super().call_binop(context, operator, left, right))
 
 
 @pass_context  # which also keeps Jinja from running it while compiling

@@ -1,5 +1,7 @@
 """Reads and writes the test data: the tokenizers of two real models, and what llama.cpp makes of odd strings.
 
+Both models (SmolLM2 and Qwen2.5-Coder), and so their vocabularies, are under Apache-2.0.
+
 A merge of these tokenizers yields the tokens in order, so a merge is stored as the length of its left part.
 """
 

@@ -211,7 +211,16 @@ HARMFUL = {
     "doubling lists, string": "{% set s = ['x'] %}"
     + "{% set s = [s, s] %}" * 60
     + "{{ s | string | length }}",
-    "doubling macros": "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+    "doubling lists, is eq": "{% set s = ['x'] %}{% set t = ['x'] %}"
+    + "{% set s = [s, s] %}{% set t = [t, t] %}" * 60
+    + "{{ s is eq(t) }}",
+    "doubling tuples, hashed": "{% set s = ('x',) %}" + "{% set s = (s, s) %}" * 60 + "{% set d = {s: 1} %}",
+    "doubling by map": "{% set s = [0] %}" + "{% set s = [0, 0] | map('default', s, true) | list %}" * 60,
+    "doubling by dict": "{% set s = 1 %}" + "{% set s = dict(a=s, b=s) %}" * 60 + "{{ s.values() }}",
+    "doubling namespaces": "{% set s = namespace(a=1, b=1) %}"
+    + "{% set t = namespace() %}{% set t.a = s %}{% set t.b = s %}{% set s = t %}" * 60
+    + "{{ s }}",
+    "doubling macros": "{% macro m(n) %}{% if n %}{{ m(n-1) ~ m(n-1) }}{% endif %}{% endmacro %}{{ m(60) }}",
     "macro text": "{% macro m() %}"
     + "x" * 9999
     + "{% endmacro %}"
