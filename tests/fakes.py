@@ -153,7 +153,7 @@ class FakeEngine:
         logits: dict[int, Float32] = {}
         if rows.choice is not None:
             self._choose(rows.choice, sequence, chosen, logits)
-        num_passes = max(1, -(-(num_rows - 1) // self.info.max_rows)) if last > 0 else 1
+        num_passes = -(-num_rows // self.info.max_rows)
         return PassOutput(chosen, logits if rows.want_logits else None, num_passes=num_passes)
 
     def _choose(
