@@ -1,0 +1,5 @@
+"""`python -m guessahead` is the command line."""
+
+from guessahead.cli import main
+
+main()

