@@ -1,0 +1,81 @@
+# Everything a contributor runs, here and in .ci/run. CONTRIBUTING.md explains it.
+#
+#   make demo        the default model, plain and guessed ahead
+#   make demo-pair   Qwen2.5-Coder 1.5B guessed by its 0.5B (1.6 GB to fetch)
+#   make test        all tests (make test T="tests/cli -k json" for some)
+#   make lint        ruff and mypy; make format rewrites
+#   make clean       removes what was built (fetched models stay in the user cache)
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+T ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
+SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE \
+	$(shell find src native -type f -not -name '*.pyc' -not -name '*.so')
+# What builds the package. CMake and Ninja come from the index only where the machine has none.
+BUILDERS := 'scikit-build-core>=0.10' 'nanobind>=2.2' \
+	$(shell command -v cmake >/dev/null || echo cmake) $(shell command -v ninja >/dev/null || echo ninja)
+# Prints the requirements of pyproject.toml: "dependencies", or the named extras.
+LIST := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	lists = {"dependencies": project["dependencies"], **project["optional-dependencies"]}; \
+	print(*(each for name in sys.argv[1:] for each in lists[name]), sep="\n")
+HAS_HEADERS := import os, sys, sysconfig; \
+	sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
+PAIR := qwen2.5-coder-0.5b qwen2.5-coder-1.5b
+
+.PHONY: demo demo-pair test lint format clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.package
+	$(BIN)/guessahead demo
+
+demo-pair: $(VENV)/.package
+	$(BIN)/guessahead demo --pair
+
+test: $(VENV)/.package $(VENV)/.tools
+	$(BIN)/guessahead pull smollm2-135m $(PAIR)
+	$(BIN)/python -m pytest $(T)
+
+lint: $(VENV)/.tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.tools
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src -name '*.so' -delete
+
+# The package, built again whenever a source changes (CMake compiles what is affected).
+$(VENV)/.package: $(VENV)/.requirements $(SOURCES)
+	@echo 'building the package (the first time: under a minute)'
+	@$(PIP) install --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+# An environment with what the package needs to be built and to run.
+$(VENV)/.requirements: Makefile pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: Python 3.11 or newer is needed, and $(PYTHON) is not (make PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c '$(HAS_HEADERS)' || \
+		{ echo "make: $(PYTHON) lacks its headers (Python.h): install python3-dev or python3-devel"; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || \
+		{ echo "make: there is no C++ compiler: install g++ or clang++ (or set CXX)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c '$(LIST)' dependencies > $(VENV)/requirements.txt
+	@echo 'installing what the package needs into $(VENV)'
+	@$(PIP) install $(BUILDERS) -r $(VENV)/requirements.txt
+	@touch $@
+
+# What tests and lint need. torch by a line of its own: which build is right depends on the machine.
+$(VENV)/.tools: $(VENV)/.requirements
+	@echo 'installing what tests and lint need into $(VENV)'
+	@$(PIP) install $(TORCH)
+	@$(PYTHON) -c '$(LIST)' test reference dev > $(VENV)/tools.txt
+	@$(PIP) install -r $(VENV)/tools.txt
+	@touch $@
