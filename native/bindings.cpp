@@ -180,6 +180,12 @@ NB_MODULE(_native, m) {
   m.def("isa", [](const std::string& wanted) { return std::string(kernels_named(wanted).name); }, nb::arg("wanted") = "",
         "Name of the instruction set that runs; \"\" = the best one. ValueError where it cannot be used.");
 
+  m.def("isas", [] {
+    std::vector<std::string> names;
+    for (const Kernels* kernels : usable_kernels()) names.emplace_back(kernels->name);
+    return names;
+  }, "Names of the instruction sets that can be used here, the best first.");
+
   nb::class_<Pool>(m, "Pool", "Worker threads; the caller is one of them.")
       .def(nb::init<int>(), nb::arg("threads"))
       .def_prop_ro("size", &Pool::size);

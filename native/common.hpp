@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace ga {
 
@@ -75,10 +76,14 @@ struct Kernels {
 };
 
 const Kernels& scalar_kernels();
-const Kernels* avx2_kernels();  // null where not compiled in
+const Kernels* avx2_kernels();  // null where not compiled in; so for the others
+const Kernels* avxvnni_kernels();
+const Kernels* avx512_kernels();
 
-// The best variant that this CPU has and that passes its self-test, or the one that `isa` names
-// ("scalar", "avx2"; null or empty = automatic). Returns null for an unknown or unusable name.
+// The variants that this CPU has and that pass their self-test, the best first.
+const std::vector<const Kernels*>& usable_kernels();
+
+// The variant that `isa` names, or the best (null or empty). Null for an unknown or unusable name.
 const Kernels* select_kernels(const char* isa);
 
 }  // namespace ga

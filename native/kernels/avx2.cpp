@@ -6,6 +6,7 @@
 
 namespace ga::avx2 {
 #include "lanes_avx2.hpp"
+#include "wide_avx2.hpp"
 #include "body.hpp"
 }  // namespace ga::avx2
 

@@ -94,81 +94,107 @@ static void rope(float* x, const float* cos, const float* sin, int half, int n, 
 
 // ---- matrix products ----
 
-static inline void put(const Matmul& a, int row, int tile, F8 value) {
-  float* out = a.out + row * a.out_stride + tile * kLanes;
-  if (a.bias != nullptr) value = add(value, load(a.bias + tile * kLanes));
-  if ((tile + 1) * kLanes <= a.n) {
-    store(out, a.accumulate ? add(load(out), value) : value);
-    return;
+// The results of one row for the tiles that a vector spans.
+static inline void put(const Matmul& a, int row, int tile, FW value) {
+  float lanes[kWideTiles * kLanes];
+  store_tiles(lanes, value);
+  for (int t = 0; t < kWideTiles && (tile + t) * kLanes < a.n; ++t) {
+    float* out = a.out + row * a.out_stride + (tile + t) * kLanes;
+    F8 part = load(lanes + t * kLanes);
+    if (a.bias != nullptr) part = add(part, load(a.bias + (tile + t) * kLanes));
+    if ((tile + t + 1) * kLanes <= a.n) {
+      store(out, a.accumulate ? add(load(out), part) : part);
+    } else {
+      float last[kLanes];
+      store(last, part);
+      for (int i = 0; (tile + t) * kLanes + i < a.n; ++i) out[i] = a.accumulate ? out[i] + last[i] : last[i];
+    }
   }
-  float lanes[kLanes];
-  store(lanes, value);
-  for (int i = 0; tile * kLanes + i < a.n; ++i) out[i] = a.accumulate ? out[i] + lanes[i] : lanes[i];
 }
 
-// R rows times one tile with int8 activations. The first group of rows fetches the tile from memory and
-// prefetches ahead (into the next tile at the end: tiles lie one after the other); later groups find it in L1.
+// R rows times the tiles of one vector with int8 activations. The first group of rows fetches the tiles from
+// memory and prefetches ahead (into the next tiles at the end: they lie one after the other); later groups find
+// them in the cache. `step` is 0 where the last vector spans a tile that is not there: it reads the first twice.
 template <Kind K, int R, bool First>
-static inline void int8_rows(const Matmul& a, int tile, int row) {
+static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int row) {
   constexpr Geometry g = geometry(K);
-  constexpr int kBytes = g.tile_bytes * kBlock / g.tile_unit, kAhead = 2048;
-  const std::uint8_t* weights = a.tiles + tile * a.tile_bytes;
-  F8 acc[R];
-  QuantRow x[R];
+  constexpr int kPerUnit = g.tile_unit / kBlock, kAhead = 2048;
+  constexpr bool kHasMin = K == Kind::Q4_1 || K == Kind::Q4_K;
+  const std::uint8_t* unit[kWideTiles];
+  for (int t = 0; t < kWideTiles; ++t) unit[t] = a.tiles + tile * a.tile_bytes + t * step;
+  const std::int8_t* q[R];
+  const std::int16_t* sums[R];
+  const float *scales[R], *scaled_sums[R];
+  FW acc[R];
   for (int r = 0; r < R; ++r) {
-    acc[r] = zero();
-    x[r] = a.quant.row(row + r);
+    const QuantRow x = a.quant.row(row + r);
+    q[r] = x.q;
+    sums[r] = x.sums;
+    scales[r] = x.scale;
+    scaled_sums[r] = x.scaled_sum;
+    acc[r] = wide_zero();
   }
-  for (int b = 0; b < a.blocks; ++b) {
+  for (int block = 0; block < a.blocks; block += kPerUnit) {
     if constexpr (First)
-      for (int i = 0; i < kBytes; i += 64) prefetch(weights + b * kBytes + kAhead + i);
-    const Weights<K> w = Weights<K>::load(weights, b);
-    for (int r = 0; r < R; ++r) {
-      acc[r] = fma(to_float(w.dot(x[r], b)), mul(w.scale, set1(x[r].scale[b])), acc[r]);
-      if constexpr (Weights<K>::has_min) acc[r] = fma(w.min, set1(x[r].scaled_sum[b]), acc[r]);
+      for (int t = 0; t < kWideTiles; ++t)
+        for (int i = 0; i < g.tile_bytes; i += 64) prefetch(unit[t] + kAhead + i);
+    for (int b = 0; b < kPerUnit; ++b) {
+      FW scale, min;
+      load_scales<K>(unit, b, scale, min);
+      IW sum[R];
+      dots<K, R>(unit, b, q, sums, sum);
+      for (int r = 0; r < R; ++r) {
+        acc[r] = fma(to_float(sum[r]), mul(scale, wide_set1(scales[r] + block + b)), acc[r]);
+        if constexpr (kHasMin) acc[r] = fma(min, wide_set1(scaled_sums[r] + block + b), acc[r]);
+        q[r] += kBlock;
+        sums[r] += 2;
+      }
     }
+    for (int t = 0; t < kWideTiles; ++t) unit[t] += g.tile_bytes;
   }
   for (int r = 0; r < R; ++r) put(a, row + r, tile, acc[r]);
 }
 
-template <Kind K, bool First>
-static inline void int8_group(const Matmul& a, int tile, int row, int count) {
-  switch (count) {
-    case 1: int8_rows<K, 1, First>(a, tile, row); break;
-    case 2: int8_rows<K, 2, First>(a, tile, row); break;
-    case 3: int8_rows<K, 3, First>(a, tile, row); break;
-    default: int8_rows<K, 4, First>(a, tile, row);
-  }
+template <Kind K, bool First, int R = kMostRows>
+static inline void int8_group(const Matmul& a, int tile, std::size_t step, int row, int count) {
+  if constexpr (R == 1) int8_rows<K, 1, First>(a, tile, step, row);
+  else if (count == R) int8_rows<K, R, First>(a, tile, step, row);
+  else int8_group<K, First, R - 1>(a, tile, step, row, count);
+}
+
+// Rows in groups of about the same size, at most kMostRows each.
+static inline int group_size(int rows_left) {
+  const int groups = (rows_left + kMostRows - 1) / kMostRows;
+  return (rows_left + groups - 1) / groups;
 }
 
 template <Kind K>
 static void matmul_int8(const Matmul& a, int tile_begin, int tile_end) {
-  for (int tile = tile_begin; tile < tile_end; ++tile) {
-    int8_group<K, true>(a, tile, 0, a.rows);
-    for (int row = 4; row < a.rows; row += 4) int8_group<K, false>(a, tile, row, a.rows - row);
+  for (int tile = tile_begin; tile < tile_end; tile += kWideTiles) {
+    const std::size_t step = tile + kWideTiles <= tile_end ? a.tile_bytes : 0;
+    int row = group_size(a.rows);
+    int8_group<K, true>(a, tile, step, 0, row);
+    for (int count; row < a.rows; row += count) {
+      count = group_size(a.rows - row);
+      int8_group<K, false>(a, tile, step, row, count);
+    }
   }
 }
 
-template <Kind K>
-static inline F8 load_weight(const std::uint8_t* p, int k) {
-  if constexpr (K == Kind::F16) return load_half(p + k * 16);
-  else if constexpr (K == Kind::BF16) return load_brain(p + k * 16);
-  else return load(reinterpret_cast<const float*>(p) + k * 8);
-}
-
-// R rows times T tiles with f32 activations: per block one chain of 32 fused multiply-adds, then one add.
+// R rows times T vectors of tiles with f32 activations: per block one chain of 32 fused multiply-adds, then one
+// add.
 template <Kind K, int R, int T>
-static inline void float_rows(const Matmul& a, int tile, int row) {
-  constexpr int kBytes = is_quantised(K) ? 1024 : geometry(K).tile_bytes;
-  F8 total[T][R];
+static inline void float_rows(const Matmul& a, int tile, std::size_t step, int row) {
+  constexpr int kTiles = T * kWideTiles, kBytes = is_quantised(K) ? kBlock * kLanes * 4 : geometry(K).tile_bytes;
+  FW total[T][R];
   for (auto& t : total)
-    for (F8& f : t) f = zero();
+    for (FW& f : t) f = wide_zero();
   const float* x = a.x + row * a.x_stride;
   for (int b = 0; b < a.blocks; ++b) {
-    float scratch[is_quantised(K) ? T * kBlock * kLanes : 1];
-    const std::uint8_t* w[T];
-    for (int t = 0; t < T; ++t) {
-      const std::uint8_t* tiles = a.tiles + (tile + t) * a.tile_bytes;
+    float scratch[is_quantised(K) ? kTiles * kBlock * kLanes : 1];
+    const std::uint8_t* w[kTiles];
+    for (int t = 0; t < kTiles; ++t) {
+      const std::uint8_t* tiles = a.tiles + tile * a.tile_bytes + t * step;
       if constexpr (is_quantised(K)) {
         unpack_block(K, tiles, b, scratch + t * kBlock * kLanes);
         w[t] = reinterpret_cast<const std::uint8_t*>(scratch + t * kBlock * kLanes);
@@ -177,39 +203,48 @@ static inline void float_rows(const Matmul& a, int tile, int row) {
         for (int i = 0; i < kBytes; i += 64) prefetch(w[t] + 2048 + i);
       }
     }
-    F8 sum[T][R];
+    FW sum[T][R];
     for (auto& t : sum)
-      for (F8& f : t) f = zero();
+      for (FW& f : t) f = wide_zero();
     for (int k = 0; k < kBlock; ++k) {
       for (int t = 0; t < T; ++t) {
-        const F8 weight = load_weight<K>(w[t], k);
-        for (int r = 0; r < R; ++r) sum[t][r] = fma(weight, set1(x[r * a.x_stride + b * kBlock + k]), sum[t][r]);
+        const FW weight = load_weight<K>(w + t * kWideTiles, k);
+        for (int r = 0; r < R; ++r) {
+          const FW xk = wide_set1(x + r * a.x_stride + b * kBlock + k);
+          sum[t][r] = fma(weight, xk, sum[t][r]);
+        }
       }
     }
     for (int t = 0; t < T; ++t)
       for (int r = 0; r < R; ++r) total[t][r] = add(total[t][r], sum[t][r]);
   }
   for (int t = 0; t < T; ++t)
-    for (int r = 0; r < R; ++r) put(a, row + r, tile + t, total[t][r]);
+    for (int r = 0; r < R; ++r) put(a, row + r, tile + t * kWideTiles, total[t][r]);
 }
 
-template <Kind K, int T>
-static inline void float_tiles(const Matmul& a, int tile) {
-  for (int row = 0; row < a.rows; row += 4) {
-    switch (a.rows - row) {
-      case 1: float_rows<K, 1, T>(a, tile, row); break;
-      case 2: float_rows<K, 2, T>(a, tile, row); break;
-      case 3: float_rows<K, 3, T>(a, tile, row); break;
-      default: float_rows<K, 4, T>(a, tile, row);
-    }
-  }
+template <Kind K, int T, int R = kMostRows>
+static inline void float_group(const Matmul& a, int tile, std::size_t step, int row, int count) {
+  if constexpr (R == 1) float_rows<K, 1, T>(a, tile, step, row);
+  else if (count == R) float_rows<K, R, T>(a, tile, step, row);
+  else float_group<K, T, R - 1>(a, tile, step, row, count);
 }
 
 template <Kind K>
 static void matmul_float(const Matmul& a, int tile_begin, int tile_end) {
+  constexpr int kTiles = 2 * kWideTiles;
   int tile = tile_begin;
-  for (; tile + 2 <= tile_end; tile += 2) float_tiles<K, 2>(a, tile);
-  if (tile < tile_end) float_tiles<K, 1>(a, tile);
+  for (; tile < tile_end; tile += kTiles) {
+    const bool two = tile + kTiles <= tile_end;
+    for (int row = 0, count; row < a.rows; row += count) {
+      count = group_size(a.rows - row);
+      if (two) {
+        float_group<K, 2>(a, tile, a.tile_bytes, row, count);
+        continue;
+      }
+      for (int t = tile; t < tile_end; t += kWideTiles)
+        float_group<K, 1>(a, t, t + kWideTiles <= tile_end ? a.tile_bytes : 0, row, count);
+    }
+  }
 }
 
 // ---- attention over one block of 64 positions ----

@@ -3,6 +3,7 @@
 
 namespace ga::scalar {
 #include "lanes_scalar.hpp"
+#include "wide_scalar.hpp"
 #include "body.hpp"
 }  // namespace ga::scalar
 

@@ -1,19 +1,34 @@
 // Which variant runs: the best one that the CPU has and that gives the scalar twin's bits.
 #include <cstring>
 #include <vector>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "../tiles.hpp"
 
 namespace ga {
 namespace {
 
-bool cpu_has_avx2() {
 #if defined(__x86_64__)
+bool cpu_has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-#else
-  return false;
-#endif
 }
+// GCC 12 does not know AVX-VNNI by name: leaf 7.1, eax bit 4.
+bool cpu_has_avxvnni() {
+  unsigned eax, ebx, ecx, edx;
+  return cpu_has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax >> 4 & 1);
+}
+bool cpu_has_avx512() {
+  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+#else
+bool cpu_has_avx2() { return false; }
+bool cpu_has_avxvnni() { return false; }
+bool cpu_has_avx512() { return false; }
+#endif
 
 // A small fixed sequence of odd numbers in [-1, 1).
 struct Noise {
@@ -106,14 +121,26 @@ bool passes_self_test(const Kernels& kernels) {
 
 }  // namespace
 
+const std::vector<const Kernels*>& usable_kernels() {
+  static const std::vector<const Kernels*> usable = [] {
+    std::vector<const Kernels*> list;
+    const auto offer = [&](const Kernels* kernels, bool cpu_has_it) {
+      if (kernels != nullptr && cpu_has_it && passes_self_test(*kernels)) list.push_back(kernels);
+    };
+    offer(avx512_kernels(), cpu_has_avx512());
+    offer(avxvnni_kernels(), cpu_has_avxvnni());
+    offer(avx2_kernels(), cpu_has_avx2());
+    list.push_back(&scalar_kernels());
+    return list;
+  }();
+  return usable;
+}
+
 const Kernels* select_kernels(const char* isa) {
-  const bool automatic = isa == nullptr || *isa == '\0';
-  const Kernels* avx2 = avx2_kernels();
-  if (automatic || std::strcmp(isa, "avx2") == 0) {
-    static const bool usable = avx2 != nullptr && cpu_has_avx2() && passes_self_test(*avx2);
-    if (usable) return avx2;
-  }
-  return automatic || std::strcmp(isa, "scalar") == 0 ? &scalar_kernels() : nullptr;
+  if (isa == nullptr || *isa == '\0') return usable_kernels().front();
+  for (const Kernels* kernels : usable_kernels())
+    if (std::strcmp(kernels->name, isa) == 0) return kernels;
+  return nullptr;
 }
 
 }  // namespace ga

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guessahead import _native
 from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.native import NativeEngine
 from tests.native.rows import Truth, cache_of, greedy, hidden_of, load, one_by_one
@@ -78,7 +79,9 @@ def test_any_number_of_rows(engine: NativeEngine, truth: Truth) -> None:
     check_chains(engine, truth, [1, 2, 5, 16, 64], [0, 8, 62, 64, 75])
 
 
-@pytest.mark.parametrize("settings", [{"threads": 1}, {"threads": 3}, {"isa": "scalar"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"threads": 1}, {"threads": 3}, *({"isa": isa} for isa in _native.isas())], ids=str
+)
 def test_any_thread_count_and_instruction_set(model: TinyModel, truth: Truth, settings: dict[str, Any]) -> None:
     other = load(model, **{"threads": 2} | settings)
     check_chains(other, truth, [1, 3, 4, 7, 33], [20, 60])

@@ -1,0 +1,21 @@
+// AVX2 with AVX-VNNI (byte dot products on 256 bits). This file alone is compiled with those flags.
+#include "../tiles.hpp"
+
+#if defined(__AVX2__) && defined(__AVXVNNI__)
+#include <immintrin.h>
+
+namespace ga::avxvnni {
+#include "lanes_avx2.hpp"
+#include "ints256.hpp"
+#include "wide_vnni.hpp"
+#include "body.hpp"
+}  // namespace ga::avxvnni
+
+namespace ga {
+const Kernels* avxvnni_kernels() { return &avxvnni::table("avxvnni"); }
+}  // namespace ga
+#else
+namespace ga {
+const Kernels* avxvnni_kernels() { return nullptr; }
+}  // namespace ga
+#endif

@@ -1,0 +1,55 @@
+// Matrix products of one tile in plain C++. Included after lanes_scalar.hpp.
+
+using FW = F8;
+using IW = I8;
+constexpr int kWideTiles = 1;
+constexpr int kMostRows = 4;
+
+static inline FW wide_zero() { return zero(); }
+static inline FW wide_set1(const float* p) { return set1(*p); }
+static inline void store_tiles(float* out, FW value) { store(out, value); }
+
+template <Kind K>
+static inline FW load_weight(const std::uint8_t* const* p, int k) {
+  if constexpr (K == Kind::F16) return load_half(p[0] + k * 16);
+  else if constexpr (K == Kind::BF16) return load_brain(p[0] + k * 16);
+  else return load(reinterpret_cast<const float*>(p[0]) + k * 8);
+}
+
+template <Kind K>
+static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
+  const std::uint8_t* u = unit[0];
+  if constexpr (K == Kind::Q8_0) scale = load_half(u + 256);
+  if constexpr (K == Kind::Q5_0) scale = load_half(u + 160);
+  if constexpr (K == Kind::Q6_K) scale = load_half(u + 128);
+  if constexpr (K == Kind::Q4_1) {
+    scale = load_half(u + 128);
+    min = load_half(u + 144);
+  }
+  if constexpr (K == Kind::Q4_K) {
+    F8 inner_scale, inner_min;
+    for (int i = 0; i < 8; ++i) {
+      inner_scale.v[i] = u[8 * b + i];
+      inner_min.v[i] = u[64 + 8 * b + i];
+    }
+    scale = mul(load_half(u + 128), inner_scale);
+    min = neg(mul(load_half(u + 144), inner_min));
+  }
+}
+
+template <Kind K, int R>
+static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* const (&q)[R],
+                        const std::int16_t* const (&)[R], IW (&out)[R]) {
+  for (int row = 0; row < kLanes; ++row) {
+    int w[kBlock];
+    unpack_integers(K, unit[0], b, row, w);
+    for (int r = 0; r < R; ++r) {
+      int half[2] = {0, 0};
+      for (int k = 0; k < kBlock; ++k) half[k / 16] += w[k] * q[r][k];
+      if constexpr (K == Kind::Q6_K) {
+        for (int h = 0; h < 2; ++h) half[h] *= static_cast<std::int8_t>(unit[0][16 * b + 2 * row + h]);
+      }
+      out[r].v[row] = half[0] + half[1];
+    }
+  }
+}
