@@ -1,0 +1,30 @@
+"""What the reference tests measure is printed at the end of the run, passed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+Report = Callable[[str], None]
+_NAME = "measured"
+
+
+@pytest.fixture
+def report(record_property: Callable[[str, object], None]) -> Report:
+    """Takes lines for the end of the run; they travel from the workers of a parallel run, too."""
+    return lambda line: record_property(_NAME, line)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = [
+        f"{result.nodeid.rpartition('/')[2]}: {value}"
+        for outcome in ("passed", "failed")
+        for result in terminalreporter.getreports(outcome)
+        for name, value in result.user_properties
+        if name == _NAME and result.when == "call"
+    ]
+    if lines:
+        terminalreporter.section("measured against transformers")
+        for line in sorted(lines):
+            terminalreporter.write_line(line)

@@ -1,0 +1,106 @@
+"""Tiny models on the f32 route are as near to the truth as transformers in float32 is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guessahead.types import Int32
+from tests.reference import engine as ours
+from tests.reference import models
+from tests.reference.conftest import Report
+from tests.reference.measure import Errors, divergence, errors
+from tests.tiny import TinyModel, tiny_gguf
+
+pytestmark = pytest.mark.reference
+
+NUM_POSITIONS = 512
+# Every shape has something of its own: grouped, single or separate key-value heads; heads of 16 to 64 (whose
+# halves fill no register, or several); heads wider than the model divides into; tied or own output matrix;
+# a vocabulary that is no multiple of a tile; every weight format.
+SHAPES = {
+    "f32-grouped": {"format": "F32"},
+    "f32-wide-heads": {"format": "F32", "head_dim": 40, "rope_base": 5e5},
+    "f16-separate": {"format": "F16", "kv_heads": 4, "vocab": 331},
+    "bf16-single": {"format": "BF16", "kv_heads": 1, "tied": True},
+    "q8_0-24": {"format": "Q8_0", "width": 96, "heads": 4, "kv_heads": 2},
+    "q4_1-32": {"format": "Q4_1", "width": 192, "heads": 6, "kv_heads": 2, "tied": True, "layers": 3},
+    "q5_0-40": {"format": "Q5_0", "width": 160, "heads": 4, "kv_heads": 2, "rope_base": 1e6},
+    "q4_k-64": {"format": "Q4_K", "formats": {"ffn_down": "Q6_K", "token_embd": "Q8_0"}},
+    "q6_k-32": {"format": "Q6_K", "heads": 8, "kv_heads": 2, "formats": {"attn_v": "Q5_0", "ffn_up": "F16"}},
+}
+ONLY_LLAMA = ("f32-wide-heads",)  # qwen2 has heads of width / heads only
+CASES = [
+    (arch, name)
+    for arch in ("llama", "qwen2")
+    for name in SHAPES
+    if arch == "llama" or name not in ONLY_LLAMA
+]
+
+
+def text(model: TinyModel) -> Int32:
+    return np.random.default_rng(model.vocab).integers(0, model.vocab, NUM_POSITIONS).astype(np.int32)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: "-".join(case))
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinyModel]:
+    arch, name = request.param
+    path: Path = tmp_path_factory.mktemp("reference") / "tiny.gguf"
+    yield tiny_gguf(path, arch, **SHAPES[name])
+    path.unlink()
+
+
+def measure(model: TinyModel, **changed: object) -> Errors:
+    """changed: settings of the reference that differ from those of the model."""
+    settings = (model.arch, model.config() | changed, model.original_weights())
+    engine = ours.load(model.path, "f32", model.context)
+    return errors(
+        ours.all_logits(engine, text(model)),
+        models.logits_of(models.float32_model(*settings), text(model)),
+        models.logits_of(models.float64_model(*settings), text(model)),
+    )
+
+
+def test_as_near_to_the_truth_as_transformers(model: TinyModel, report: Report) -> None:
+    found = measure(model)
+    report(str(found))
+    found.check()
+
+
+def test_every_way_to_feed_a_text_gives_the_same_bits(model: TinyModel) -> None:
+    engine, tokens = ours.load(model.path, "f32", model.context), text(model)
+    few = tokens[:100]
+    np.testing.assert_array_equal(ours.all_logits(engine, tokens)[:100], ours.one_by_one(engine, few))
+    whole = ours.hidden_states(engine, tokens, NUM_POSITIONS)
+    for chunk in (7, 64):
+        np.testing.assert_array_equal(ours.hidden_states(engine, tokens, chunk), whole)
+
+
+def test_int8_does_what_it_says(model: TinyModel, report: Report) -> None:
+    """What int8 activations change is the rounding that they are, and hardly anything else."""
+    f32, int8 = (
+        ours.all_logits(ours.load(model.path, route, model.context), text(model)) for route in ("f32", "int8")
+    )
+    quantised = models.quantised_names(model.path)
+    if not quantised:
+        np.testing.assert_array_equal(int8, f32)
+        return
+    rounding = models.float64_model(model.arch, model.config(), model.original_weights())
+    models.quantise_inputs(rounding, quantised)
+    change, rest = divergence(f32, int8), divergence(models.logits_of(rounding, text(model)), int8)
+    report(f"KL to f32 {change:.1e} nats per token, to float64 with the same rounding {rest:.1e}")
+    assert rest < change / 10
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"rms_norm_eps": 2e-5}, {"rope_theta": 10010.0}, {"hidden_act": "gelu_pytorch_tanh"}],
+    ids=["epsilon", "rope", "activation"],
+)
+def test_a_small_fault_is_noticed(tmp_path: Path, fault: dict[str, object]) -> None:
+    found = measure(tiny_gguf(tmp_path / "tiny.gguf", format="F32"), **fault)
+    with pytest.raises(AssertionError):
+        found.check()
