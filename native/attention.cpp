@@ -33,14 +33,21 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
   if (!inverse_frequencies_.empty() && inverse_frequencies_ != inverse_frequencies)
     throw std::invalid_argument("attention: one set of rotation frequencies per plan");
   inverse_frequencies_ = std::move(inverse_frequencies);
-  add([this, layer, &q, &k, &v, &dst, heads, scale](Pass& pass, int worker, std::atomic<int>& next) {
+  const bool quantise = dst.quant.q != nullptr, in_place = shape_.head_dim * heads / shape_.kv_heads % kBlock == 0;
+  add("attention", [=, this, &q, &k, &v, &dst](Pass& pass, int worker, std::atomic<int>& next) {
     Claims claims(next, static_cast<int>(pass.requests.size()) * shape_.kv_heads, 1);
-    for (int item, end; claims.take(item, end);)
-      attend(pass.requests[item / shape_.kv_heads], layer, item % shape_.kv_heads, worker, q, k, v, dst, heads,
-             scale);
+    const int columns = shape_.head_dim * heads / shape_.kv_heads;  // that one key-value head makes
+    for (int item, end; claims.take(item, end);) {
+      Request& request = pass.requests[item / shape_.kv_heads];
+      const int head = item % shape_.kv_heads;
+      attend(request, layer, head, worker, q, k, v, dst, heads, scale);
+      if (!quantise || !in_place) continue;
+      for (int r = request.first_row; r < request.first_row + request.num; ++r)
+        kernels_->quantise(dst.row(r) + head * columns, columns, dst.quant.row(r, head * columns));
+    }
   });
-  if (dst.quant.q == nullptr) return;
-  add([this, &dst](Pass& pass, int, std::atomic<int>& next) {
+  if (!quantise || in_place) return;
+  add("attention", [this, &dst](Pass& pass, int, std::atomic<int>& next) {
     Claims claims(next, pass.rows, 1);
     for (int r, end; claims.take(r, end);) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
   });

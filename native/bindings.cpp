@@ -1,6 +1,7 @@
 // What Python sees: Matrix (a weight), Sequence (a cache), Plan (one pass), Chooser (choose_bindings.cpp).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -235,10 +236,13 @@ NB_MODULE(_native, m) {
            "products: (matrix, destination buffer, bias vector or -1, add to the destination).")
       .def("attention", &Plan::attention, nb::arg("layer"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("dst"),
            nb::arg("heads"), nb::arg("inverse_frequencies"), nb::arg("scale"))
-      .def("silu_mul", &Plan::silu_mul, nb::arg("gate"), nb::arg("up"), nb::arg("dst"))
+      .def("gated", &Plan::gated, nb::arg("src"), nb::arg("gate_weight"), nb::arg("up_weight"), nb::arg("gate"),
+           nb::arg("up"), nb::arg("dst"), "dst = silu(src * gate_weight) * (src * up_weight).")
       .def("tap", &Plan::tap, nb::arg("src"))
       .def("logits", &Plan::logits, nb::arg("src"))
       .def("new_sequence", &Plan::new_sequence)
+      .def("set_profiling", &Plan::set_profiling, nb::arg("on"))
+      .def_prop_ro("profile", &Plan::profile, "Seconds per kind of operation since profiling was switched on.")
       .def("forward", &forward, nb::arg("requests"), nb::arg("tap") = false,
            "requests: (sequence, tokens, parents or None, committed, chooser or None, want logits).");
 

@@ -31,8 +31,10 @@ struct QuantRows {
   float* scaled_sum = nullptr;
   std::int16_t* sums = nullptr;
   std::size_t k = 0;
-  [[gnu::always_inline]] QuantRow row(std::size_t r) const {
-    return {q + r * k, scale + r * (k / kBlock), scaled_sum + r * (k / kBlock), sums + r * (k / 16)};
+  // Row r from column `first` (a multiple of 32) on.
+  [[gnu::always_inline]] QuantRow row(std::size_t r, std::size_t first = 0) const {
+    const std::size_t at = r * k + first;
+    return {q + at, scale + at / kBlock, scaled_sum + at / kBlock, sums + at / 16};
   }
 };
 

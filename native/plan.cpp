@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 
 #include "rope.hpp"
@@ -12,6 +13,11 @@ namespace {
 constexpr int kChunkBytes = 32 * 1024;  // weight bytes handed to a worker at a time
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// Tiles of a weight that are handed to a worker at a time; even, so that a vector may span two.
+int chunk_tiles(const Weight& weight) {
+  return round_up(std::max<int>(1, kChunkBytes / weight.tile_bytes), 2);
+}
 
 }  // namespace
 
@@ -44,13 +50,13 @@ int Plan::buffer(int width, bool quantised, bool compact) {
 }
 
 int Plan::vector(const float* data, int n) {
-  vectors_.emplace_back(round_up(n, kBlock), 0.0f);
-  std::copy(data, data + n, vectors_.back().begin());
+  vectors_.push_back(std::make_unique<float[]>(round_up(n, kBlock)));
+  std::copy(data, data + n, vectors_.back().get());
   return static_cast<int>(vectors_.size()) - 1;
 }
 
-int Plan::add(Work work, bool only_taps) {
-  operations_.push_back({std::move(work), only_taps});
+int Plan::add(const char* label, Work work, bool only_taps) {
+  operations_.push_back({label, std::move(work), only_taps});
   next_ = std::make_unique<std::atomic<int>[]>(operations_.size());
   return static_cast<int>(operations_.size()) - 1;
 }
@@ -61,7 +67,7 @@ int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
 
 void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
   Buffer& dst = *buffers_.at(dst_id);
-  add([this, table, &dst, scale](Pass& pass, int, std::atomic<int>& next) {
+  add("embed", [this, table, &dst, scale](Pass& pass, int, std::atomic<int>& next) {
     Claims claims(next, pass.rows, 1);
     for (int r, end; claims.take(r, end);) {
       const int token = pass.tokens[r];
@@ -77,80 +83,93 @@ void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
 
 void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
   Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
-  vectors_.at(weight_id);
-  add([this, &src, &dst, weight_id, eps](Pass& pass, int, std::atomic<int>& next) {
+  const float* weight = vectors_.at(weight_id).get();
+  add("norm", [this, &src, &dst, weight, eps](Pass& pass, int, std::atomic<int>& next) {
     const bool gather = dst.compact && !src.compact;
     Claims claims(next, rows_of(dst, pass), 1);
     for (int r, end; claims.take(r, end);) {
-      kernels_->rmsnorm(src.row(gather ? pass.out_rows[r] : r), vectors_[weight_id].data(), eps, dst.width,
-                        dst.row(r));
+      kernels_->rmsnorm(src.row(gather ? pass.out_rows[r] : r), weight, eps, dst.width, dst.row(r));
       if (dst.quant.q != nullptr) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
     }
   });
 }
 
+Matmul Plan::job_of(const Weight& weight, const Buffer& src, Buffer& dst, int rows, const float* bias) const {
+  if (weight.k != src.width || weight.n != dst.width) throw std::invalid_argument("matmul: shapes do not fit");
+  Matmul job = matmul_of(weight);
+  job.rows = rows;
+  job.x = src.data.get();
+  job.x_stride = src.stride;
+  job.quant = src.quant;
+  job.out = dst.data.get();
+  job.out_stride = dst.stride;
+  job.bias = bias;
+  return job;
+}
+
+void Plan::multiply(const Matmul& job, Kind kind, int tile_begin, int tile_end) const {
+  const bool int8 = is_quantised(kind) && job.quant.q != nullptr;
+  (int8 ? kernels_->matmul_int8 : kernels_->matmul_float)[static_cast<int>(kind)](job, tile_begin, tile_end);
+}
+
 void Plan::matmul(int src_id, std::vector<Product> products) {
   Buffer& src = *buffers_.at(src_id);
   struct Part {
-    Product product;
-    Buffer* dst;
-    bool int8;
+    std::shared_ptr<Weight> weight;
+    Matmul job;
     int chunk, chunks;
   };
   std::vector<Part> parts;
   int total = 0;
   for (Product& product : products) {
     const Weight& w = *product.weight;
-    Buffer& dst = *buffers_.at(product.dst);
-    if (w.k != src.width || w.n != dst.width) throw std::invalid_argument("matmul: shapes do not fit");
-    if (product.bias >= 0) vectors_.at(product.bias);
-    const int chunk = round_up(std::max<int>(1, kChunkBytes / w.tile_bytes), 2);
-    parts.push_back({product, &dst, is_quantised(w.kind) && src.quant.q != nullptr, chunk,
+    const float* bias = product.bias < 0 ? nullptr : vectors_.at(product.bias).get();
+    const int chunk = chunk_tiles(w);
+    parts.push_back({product.weight, job_of(w, src, *buffers_.at(product.dst), 0, bias), chunk,
                      (w.tiles() + chunk - 1) / chunk});
+    parts.back().job.accumulate = product.accumulate;
     total += parts.back().chunks;
   }
-  add([this, &src, parts = std::move(parts), total](Pass& pass, int, std::atomic<int>& next) {
+  add(src.compact ? "head" : "matmul", [this, &src, parts = std::move(parts), total](Pass& pass, int, std::atomic<int>& next) {
     const int rows = rows_of(src, pass);
     if (rows == 0) return;
     Claims claims(next, total, 1);
     for (int item, end; claims.take(item, end);) {
       const Part* part = parts.data();
       while (item >= part->chunks) item -= part++->chunks;
-      const Weight& w = *part->product.weight;
-      Matmul job = matmul_of(w);
+      Matmul job = part->job;
       job.rows = rows;
-      job.x = src.data.get();
-      job.x_stride = src.stride;
-      job.quant = src.quant;
-      job.out = part->dst->data.get();
-      job.out_stride = part->dst->stride;
-      job.bias = part->product.bias < 0 ? nullptr : vectors_[part->product.bias].data();
-      job.accumulate = part->product.accumulate;
-      const auto* table = part->int8 ? kernels_->matmul_int8 : kernels_->matmul_float;
       const int begin = item * part->chunk;
-      table[static_cast<int>(w.kind)](job, begin, std::min(begin + part->chunk, w.tiles()));
+      multiply(job, part->weight->kind, begin, std::min(begin + part->chunk, part->weight->tiles()));
     }
   });
 }
 
-void Plan::silu_mul(int gate_id, int up_id, int dst_id) {
-  Buffer &gate = *buffers_.at(gate_id), &up = *buffers_.at(up_id), &dst = *buffers_.at(dst_id);
-  add([this, &gate, &up, &dst](Pass& pass, int, std::atomic<int>& next) {
-    constexpr int kColumns = 256;
-    const int stride = dst.stride, per_row = (stride + kColumns - 1) / kColumns;
-    Claims claims(next, pass.rows * per_row, 1);
-    for (int item, end; claims.take(item, end);) {
-      const int r = item / per_row, column = item % per_row * kColumns;
-      const int n = std::min(kColumns, stride - column);
-      float* out = dst.row(r) + column;
-      kernels_->silu_mul(gate.row(r) + column, up.row(r) + column, out, n);
-      if (dst.quant.q == nullptr) continue;
-      QuantRow quant = dst.quant.row(r);
-      quant.q += column;
-      quant.scale += column / kBlock;
-      quant.scaled_sum += column / kBlock;
-      quant.sums += column / 16;
-      kernels_->quantise(out, n, quant);
+void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate_id,
+                 int up_id, int dst_id) {
+  Buffer &src = *buffers_.at(src_id), &gate = *buffers_.at(gate_id), &up = *buffers_.at(up_id),
+         &dst = *buffers_.at(dst_id);
+  if (dst.width != gate.width) throw std::invalid_argument("gated: shapes do not fit");
+  const Matmul gate_job = job_of(*gate_weight, src, gate, 0, nullptr), up_job = job_of(*up_weight, src, up, 0, nullptr);
+  // An item owns columns of whole blocks, so that it can quantise what it made.
+  const int tiles_per_block = kBlock / kLanes, tiles = gate_weight->tiles();
+  const int chunk = round_up(std::max(1, chunk_tiles(*gate_weight) / 2), tiles_per_block);
+  add("matmul", [=, this, &dst, &gate, &up](Pass& pass, int, std::atomic<int>& next) {
+    Claims claims(next, (tiles + chunk - 1) / chunk, 1);
+    for (int item, unused; claims.take(item, unused);) {
+      const int begin = item * chunk, end = std::min(begin + chunk, tiles);
+      Matmul job = gate_job;
+      job.rows = pass.rows;
+      multiply(job, gate_weight->kind, begin, end);
+      job = up_job;
+      job.rows = pass.rows;
+      multiply(job, up_weight->kind, begin, end);
+      const int column = begin * kLanes, n = std::min<int>(round_up(end * kLanes, kBlock), dst.stride) - column;
+      for (int r = 0; r < pass.rows; ++r) {
+        float* out = dst.row(r) + column;
+        kernels_->silu_mul(gate.row(r) + column, up.row(r) + column, out, n);
+        if (dst.quant.q != nullptr) kernels_->quantise(out, n, dst.quant.row(r, column));
+      }
     }
   });
 }
@@ -161,6 +180,7 @@ void Plan::tap(int src_id) {
   taps_.emplace_back();
   tap_width_ = src.width;
   add(
+      "tap",
       [this, &src, index](Pass& pass, int worker, std::atomic<int>&) {
         if (worker != 0) return;
         for (int r = 0; r < pass.rows; ++r)
@@ -223,18 +243,29 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
     if (tap) tap_rows.resize(static_cast<std::size_t>(pass.rows) * tap_width_);
   for (std::size_t i = 0; i < operations_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
 
+  using clock = std::chrono::steady_clock;
   pool_->run([&](int worker) {
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if (operations_[i].only_taps && !tap) continue;
+      const auto start = profiling_ && worker == 0 ? clock::now() : clock::time_point();
       operations_[i].work(pass, worker, next_[i]);
       pool_->barrier();
+      if (profiling_ && worker == 0)
+        profile_[operations_[i].label] += std::chrono::duration<double>(clock::now() - start).count();
     }
   });
+  const auto start = clock::now();
 
   for (Request& request : requests) {
     request.sequence->commit();
     if (request.chooser != nullptr) choose(request);
   }
+  if (profiling_) profile_["choose"] += std::chrono::duration<double>(clock::now() - start).count();
+}
+
+void Plan::set_profiling(bool on) {
+  profiling_ = on;
+  profile_.clear();
 }
 
 // Down the chosen path: the row's token, then the child that holds it, and so on.

@@ -3,8 +3,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "cache.hpp"
@@ -97,12 +99,19 @@ class Plan {
   void matmul(int src, std::vector<Product> products);
   void attention(int layer, int q, int k, int v, int dst, int heads, std::vector<double> inverse_frequencies,
                  float scale);
-  void silu_mul(int gate, int up, int dst);
+  // dst = silu(src * gate_weight) * (src * up_weight); `gate` and `up` hold the two products.
+  void gated(int src, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate, int up,
+             int dst);
   void tap(int src);     // remember these rows if hidden states are wanted
   void logits(int src);  // the compact buffer to choose from
 
   // Runs one pass over all rows of all requests. Throws std::invalid_argument for malformed requests.
   void forward(std::vector<Request>& requests, bool tap);
+
+  // Seconds per kind of operation since profiling was switched on, as seen by the calling thread (waiting for the
+  // others included). Not while a pass runs.
+  void set_profiling(bool on);
+  const std::map<std::string, double>& profile() const { return profile_; }
 
   // Of the last pass.
   const float* logits_of(int row) const;  // null where they were not computed
@@ -118,6 +127,7 @@ class Plan {
  private:
   using Work = std::function<void(Pass&, int worker, std::atomic<int>& next)>;
   struct Operation {
+    const char* label;
     Work work;
     bool only_taps;
   };
@@ -125,7 +135,9 @@ class Plan {
   void check(const std::vector<Request>& requests) const;
   void choose(Request& request);
   int rows_of(const Buffer& buffer, const Pass& pass) const;
-  int add(Work work, bool only_taps = false);
+  int add(const char* label, Work work, bool only_taps = false);
+  Matmul job_of(const Weight& weight, const Buffer& src, Buffer& dst, int rows, const float* bias) const;
+  void multiply(const Matmul& job, Kind kind, int tile_begin, int tile_end) const;
   void attend(Request& request, int layer, int head, int worker, Buffer& q, Buffer& k, Buffer& v, Buffer& dst,
               int heads, float scale);
   void extend_rope(int positions);
@@ -135,7 +147,7 @@ class Plan {
   std::shared_ptr<Pool> pool_;
   const Kernels* kernels_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::vector<std::vector<float>> vectors_;
+  std::vector<std::unique_ptr<float[]>> vectors_;
   std::vector<Operation> operations_;
   std::unique_ptr<std::atomic<int>[]> next_;       // work handed out so far, per operation
   std::vector<double> inverse_frequencies_;
@@ -150,6 +162,8 @@ class Plan {
   int tap_width_ = 0;
   Buffer* logits_ = nullptr;
   std::vector<int> out_index_;                     // row -> index among the chosen rows, -1
+  bool profiling_ = false;
+  std::map<std::string, double> profile_;
   std::mutex mutex_;
 };
 
