@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from guessahead.types import Generation
 
 _COLOURS: Final = ("green", "cyan", "magenta", "yellow")
+_CONTROLS: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 _MARKS: Final = ("[]", "{}", "<>", "()")
 
 
@@ -40,10 +41,15 @@ class Answer:
         if self._last != "\n":
             self._write("\n")
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, origin: str = TARGET) -> None:
         if text:
             self._last = text[-1]
-            click.echo(_printable(text), nl=False)
+            # color=True: click would otherwise cut escape sequences out of a text that goes to a file.
+            click.echo(self._marked(_printable(text), origin), nl=False, color=True)
+
+    def _marked(self, text: str, origin: str) -> str:
+        """How the text shows who guessed it; here, not at all."""
+        return text
 
 
 class MarkedAnswer(Answer):
@@ -62,7 +68,7 @@ class MarkedAnswer(Answer):
         self._counts.update(chunk.origins)
         pairs = zip(chunk.origins, chunk.token_ids, strict=True)
         for origin, group in groupby(pairs, key=lambda pair: pair[0]):
-            self._write_from(origin, "".join(self._decoder.add(token) for _, token in group))
+            self._write("".join(self._decoder.add(token) for _, token in group), origin)
 
     def finish(self) -> None:
         self._write(self._decoder.finish())
@@ -71,20 +77,15 @@ class MarkedAnswer(Answer):
     def legend(self) -> str:
         """Who guessed how many tokens of the answer, in the colours or marks of the answer."""
         parts = [f"the model {self._counts[TARGET]}"]
-        parts += [self._marked(origin, f"{origin} {self._counts[origin]}") for origin in self._guessers()]
+        parts += [self._marked(f"{origin} {self._counts[origin]}", origin) for origin in self._guessers()]
         return ", ".join(parts)
 
     def _guessers(self) -> list[str]:
         return [origin for origin in self._counts if origin != TARGET]
 
-    def _write_from(self, origin: str, text: str) -> None:
-        if origin == TARGET or not text:
-            self._write(text)
-            return
-        self._write(self._marked(origin, text))
-        self._last = text[-1] if self._coloured else self._last
-
-    def _marked(self, origin: str, text: str) -> str:
+    def _marked(self, text: str, origin: str) -> str:
+        if origin == TARGET:
+            return text
         number = self._guessers().index(origin) % len(_COLOURS)
         if self._coloured:
             return click.style(text, fg=_COLOURS[number])
@@ -174,6 +175,8 @@ def _tokens(generation: Generation) -> tuple[str, str]:
 
 
 def _printable(text: str) -> str:
-    """The text as far as stdout's encoding can say it."""
+    """The text as far as stdout can say it; a terminal is not given control characters to obey."""
+    if sys.stdout.isatty():
+        text = text.translate(_CONTROLS)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, errors="replace").decode(encoding)

@@ -1,0 +1,174 @@
+"""What the caller got wrong is one line on stderr and exit code 2: no traceback, no crash, no hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from guessahead.cli import main
+from tests.cli.conftest import PROMPT, one_line, process, run, truncated
+from tests.tiny import TinyModel, tiny_gguf
+
+Generate = Callable[..., Result]
+
+
+def refused(result: Result, *words: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    one_line(result.stderr, *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--temperature", "-1"), ("temperature",)),
+        (("--temperature", "nan"), ("temperature",)),
+        (("--top-k", "-1"), ("top_k",)),
+        (("--top-p", "0"), ("top_p",)),
+        (("--min-p", "1.5"), ("min_p",)),
+        (("--repetition-penalty", "0"), ("repetition_penalty",)),
+        (("--frequency-penalty", "3"), ("frequency_penalty",)),
+        (("--presence-penalty", "-3"), ("presence_penalty",)),
+        (("--logit-bias", "99999999=1"), ("99999999",)),
+        (("--logit-bias", "1"), ("--logit-bias", "ID=VALUE")),
+        (("--logit-bias", "a=1"), ("--logit-bias", "ID=VALUE")),
+        (("--logit-bias", "1=1", "--logit-bias", "1=2"), ("1", "twice")),
+        (("--min-tokens", "99"), ("min_tokens", "max_tokens")),
+        (("--max-tokens", "0"), ("max_tokens",)),
+        (("--gamma", "-1"), ("gamma",)),
+        (("--gamma", "few"), ("--gamma", "few", "generate --help")),
+        (("--seed", "-1"), ("seed",)),
+        (("--stop", ""), ("stop",)),
+        (("--threads", "0"), ("threads",)),
+        (("--context", "0"), ("context",)),
+        (("--activations", "f16"), ("--activations", "int8", "f32")),
+        (("--drafter", "oracle"), ("oracle", "prompt-lookup")),
+        (("--drafter", "draft-model"), ("draft model",)),
+        (("-o", "window=3"), ("window", "max_ngram")),
+        (("-o", "min_ngram=two"), ("min_ngram", "two")),
+        (("-o", "min_ngram=9"), ("min_ngram",)),
+        (("-o", "min_ngram"), ("--drafter-option", "NAME=VALUE")),
+        (("--raw", "--system", "x"), ("system", "raw")),
+        (("--logprobs", "2"), ("--logprobs", "--json")),
+        (("--json", "--logprobs", "-1"), ("logprobs",)),
+        (("--json", "--show-draft"), ("--show-draft", "--json")),
+        (("--repeat", "2"), ("--repeat", "--compare")),
+        (("--repeat", "0", "--compare"), ("--repeat",)),
+        (("--trace", "no/such/folder/t.json"), ("--trace", "no/such/folder")),
+        (("--frobnicate",), ("--frobnicate", "generate --help")),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_impossible_parameters(
+    generate: Generate, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    refused(generate(*arguments), *words)
+
+
+def test_no_prompt(generate: Generate) -> None:
+    refused(generate("--raw", prompt=""), "empty")
+
+
+def test_a_prompt_that_fills_the_context(generate: Generate) -> None:
+    refused(generate("--context", "8"), "context of 8")
+
+
+def test_a_prompt_that_is_not_utf8(generate: Generate) -> None:
+    refused(generate(prompt="-", stdin=b"caf\xe9"), "UTF-8", "byte 3")
+    refused(generate(prompt="caf\udce9"), "UTF-8")
+
+
+def test_unknown_names() -> None:
+    refused(run("generate", "-m", "smollm3", PROMPT), "smollm3", "smollm2-135m")
+    refused(run("generate", "-m", "no/such.gguf", PROMPT), "no/such.gguf")
+    refused(run("pull", "smollm3"), "smollm3", "smollm2-135m")
+    refused(run("generat", PROMPT), "generat")
+    refused(run("generate"), "PROMPT")
+
+
+def test_a_draft_model_for_a_drafter_without_one(generate: Generate, tiny: TinyModel) -> None:
+    refused(generate("--draft-model", str(tiny.path), "--drafter", "prompt-lookup"), "prompt-lookup")
+
+
+def test_a_folder_and_a_text_file(tmp_path: Path) -> None:
+    refused(run("generate", "-m", str(tmp_path), PROMPT), "folder")
+    (tmp_path / "notes.gguf").write_text("not a model at all, but long enough for a header\n" * 9)
+    refused(run("generate", "-m", str(tmp_path / "notes.gguf"), PROMPT), "notes.gguf")
+
+
+@pytest.mark.parametrize("num_bytes", [0, 3, 20, 500, 5000, -4000, -1])
+def test_a_truncated_model(tiny: TinyModel, tmp_path: Path, num_bytes: int) -> None:
+    path = truncated(tiny.path, tmp_path / "short.gguf", num_bytes)
+    refused(run("generate", "-m", str(path), PROMPT), "short.gguf")
+
+
+def test_a_truncated_model_as_a_process(tiny: TinyModel, tmp_path: Path) -> None:
+    path = truncated(tiny.path, tmp_path / "short.gguf", -4000)
+    finished = process("generate", "-m", str(path), PROMPT)
+    assert finished.returncode == 2
+    assert finished.stdout == b""
+    one_line(finished.stderr.decode(), "short.gguf")
+
+
+def test_an_unsupported_architecture(tiny: TinyModel, tmp_path: Path) -> None:
+    path = tmp_path / "mamba.gguf"
+    path.write_bytes(tiny.path.read_bytes().replace(b"llama", b"mamba"))
+    refused(run("generate", "-m", str(path), PROMPT), "mamba")
+
+
+def test_an_unknown_tokenizer(tmp_path: Path) -> None:
+    model = tiny_gguf(tmp_path / "odd.gguf", pre="unheard-of")
+    refused(run("generate", "-m", str(model.path), PROMPT), "unheard-of")
+
+
+def test_a_pair_with_different_tokenizers(generate: Generate, tiny: TinyModel, tmp_path: Path) -> None:
+    """Two tokens swapped: same size, other meaning."""
+    one, other = b"and", b"ang"  # ids 312 and 313
+    swapped = tmp_path / "swapped.gguf"
+    data = tiny.path.read_bytes()
+    first, second = data.index(_counted(one)), data.index(_counted(other))
+    changed = bytearray(data)
+    changed[first : first + 8 + len(one)] = _counted(other)
+    changed[second : second + 8 + len(other)] = _counted(one)
+    swapped.write_bytes(changed)
+    refused(generate("--draft-model", str(swapped)), "312", "and", "ang")
+
+
+def _counted(text: bytes) -> bytes:
+    """A GGUF string."""
+    return len(text).to_bytes(8, "little") + text
+
+
+def test_convert(tiny: TinyModel, tmp_path: Path) -> None:
+    source, target = str(tiny.path), tmp_path / "out.gguf"
+    refused(run("convert", source, str(target), "--type", "Q3"), "Q3", "F16")
+    refused(run("convert", source, str(tmp_path / "no" / "out.gguf"), "--type", "F16"), "no")
+    refused(run("convert", str(tmp_path / "none.gguf"), str(target), "--type", "F16"), "none.gguf")
+    target.write_text("precious")
+    refused(run("convert", source, str(target), "--type", "F16"), "exists", "--force")
+    assert target.read_text() == "precious"
+
+
+def test_debug_adds_the_traceback(generate: Generate) -> None:
+    result = generate("--debug", "--gamma", "-1")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("guessahead: gamma")
+
+
+def test_a_bug_of_ours_is_told_in_one_line_too(generate: Generate, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr("guessahead.decoder.accept", broken)
+    result = generate()
+    assert result.exit_code == 1
+    one_line(result.stderr, "internal error", "KeyError", "lost", "--debug")
+
+
+def test_usage_errors_name_the_help() -> None:
+    result = run("models", "extra")
+    refused(result, "extra", "`guessahead models --help`" if main.name == "guessahead" else "models --help")
