@@ -56,14 +56,18 @@ def test_nothing_counted_gives_no_rate() -> None:
     assert recorded([]).num_decoded == 0
 
 
+NAMES = {
+    *("drafter", "gamma", "num_prompt_tokens", "num_tokens", "num_prompt_passes", "num_passes", "num_steps"),
+    *("num_drafted", "num_tested", "num_accepted", "accepted_lengths", "tested_at", "accepted_at"),
+    *("prompt_seconds", "propose_seconds", "forward_seconds", "rest_seconds", "bytes_per_pass"),
+    *("num_decoded", "alpha", "tau", "alpha_at", "decode_seconds", "tokens_per_second"),
+    *("prompt_tokens_per_second", "gb_per_second", "num_sweeps_saved"),
+}
+
+
 def test_the_dict_is_json_with_stable_names() -> None:
     found: dict[str, Any] = json.loads(json.dumps(FOUR.to_dict()))
-    assert set(found) == set(
-        "drafter gamma num_prompt_tokens num_tokens num_prompt_passes num_passes num_steps num_drafted num_tested "
-        "num_accepted accepted_lengths tested_at accepted_at prompt_seconds propose_seconds forward_seconds "
-        "rest_seconds bytes_per_pass num_decoded alpha tau decode_seconds tokens_per_second "
-        "prompt_tokens_per_second gb_per_second num_sweeps_saved alpha_at".split()
-    )
+    assert set(found) == NAMES
     assert found["alpha"] == 0.75
     assert found["accepted_lengths"] == [2, 0, 1, 0, 1]
 
