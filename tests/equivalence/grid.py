@@ -88,7 +88,9 @@ def native_world(arch: str, format: str) -> World:
 
 
 WORLDS: dict[str, Callable[[], World]] = {"tiny": tiny_world} | {
-    f"{arch}-{format}": partial(native_world, arch, format) for arch in ("llama", "qwen2") for format in FORMATS
+    f"{arch}-{format}": partial(native_world, arch, format)
+    for arch in ("llama", "qwen2")
+    for format in FORMATS
 }
 
 SETTINGS: dict[str, dict[str, Any]] = {
