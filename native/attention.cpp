@@ -7,9 +7,6 @@
 #include "rope.hpp"
 
 namespace ga {
-namespace {
-constexpr int kMaxGroup = 64;  // query heads that share a key-value head
-}
 
 void Plan::extend_rope(int positions) {
   const std::size_t half = inverse_frequencies_.size();
@@ -27,89 +24,133 @@ void Plan::extend_rope(int positions) {
 void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int heads,
                      std::vector<double> inverse_frequencies, float scale) {
   Buffer &q = *buffers_.at(q_id), &k = *buffers_.at(k_id), &v = *buffers_.at(v_id), &dst = *buffers_.at(dst_id);
-  if (heads % shape_.kv_heads != 0 || heads > kMaxGroup * shape_.kv_heads || q.width != heads * shape_.head_dim || dst.width != q.width ||
+  if (heads % shape_.kv_heads != 0 || q.width != heads * shape_.head_dim || dst.width != q.width ||
       k.width != shape_.kv_heads * shape_.head_dim || v.width != k.width)
     throw std::invalid_argument("attention: shapes do not fit");
   if (!inverse_frequencies_.empty() && inverse_frequencies_ != inverse_frequencies)
     throw std::invalid_argument("attention: one set of rotation frequencies per plan");
   inverse_frequencies_ = std::move(inverse_frequencies);
-  const bool quantise = dst.quant.q != nullptr, in_place = shape_.head_dim * heads / shape_.kv_heads % kBlock == 0;
-  add("attention", [=, this, &q, &k, &v, &dst](Pass& pass, int worker, std::atomic<int>& next) {
-    Claims claims(next, static_cast<int>(pass.requests.size()) * shape_.kv_heads, 1);
-    const int columns = shape_.head_dim * heads / shape_.kv_heads;  // that one key-value head makes
+  heads_ = std::max(heads_, heads);
+  const Attention job{layer, heads, scale, &q, &k, &v, &dst};
+  const int kv_heads = shape_.kv_heads;
+  add("attention", [=, this](Pass& pass, int worker, std::atomic<int>& next) {
+    Claims claims(next, static_cast<int>(pass.requests.size()) * kv_heads, 1);
     for (int item, end; claims.take(item, end);) {
-      Request& request = pass.requests[item / shape_.kv_heads];
-      const int head = item % shape_.kv_heads;
-      attend(request, layer, head, worker, q, k, v, dst, heads, scale);
-      if (!quantise || !in_place) continue;
-      for (int r = request.first_row; r < request.first_row + request.num; ++r)
-        kernels_->quantise(dst.row(r) + head * columns, columns, dst.quant.row(r, head * columns));
+      Request& request = pass.requests[item / kv_heads];
+      const int head = item % kv_heads;
+      rotate(job, request, head);
+      if (pass.segments > 1) continue;
+      attend(job, request, head, 0, worker);
+      for (int r = request.first_row; r < request.first_row + request.num; ++r) finish(job, r, head, 1);
     }
   });
-  if (!quantise || in_place) return;
+  add("attention", [=, this](Pass& pass, int worker, std::atomic<int>& next) {
+    const int per_request = kv_heads * pass.segments;
+    Claims claims(next, static_cast<int>(pass.requests.size()) * per_request, 1);
+    for (int item, end; claims.take(item, end);)
+      attend(job, pass.requests[item / per_request], item % kv_heads, item % per_request / kv_heads, worker);
+  }, When::ManySegments);
+  add("attention", [=, this](Pass& pass, int, std::atomic<int>& next) {
+    Claims claims(next, pass.rows * kv_heads, 1);
+    for (int item, end; claims.take(item, end);) finish(job, item / kv_heads, item % kv_heads, pass.segments);
+  }, When::ManySegments);
+  if (dst.quant.q == nullptr || group_columns(job) % kBlock == 0) return;
   add("attention", [this, &dst](Pass& pass, int, std::atomic<int>& next) {
     Claims claims(next, pass.rows, 1);
     for (int r, end; claims.take(r, end);) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
   });
 }
 
-void Plan::attend(Request& request, int layer, int head, int worker, Buffer& q, Buffer& k, Buffer& v,
-                  Buffer& dst, int heads, float scale) {
-  const int dim = shape_.head_dim, group = heads / shape_.kv_heads;
-  const int half = static_cast<int>(inverse_frequencies_.size());
+// Rotates keys and queries of one key-value head, and stores keys and values.
+void Plan::rotate(const Attention& job, Request& request, int head) {
+  const int dim = shape_.head_dim, group = job.heads / shape_.kv_heads;
+  const std::size_t half = inverse_frequencies_.size();
+  const auto& places = request.sequence->rows();
+  for (int i = 0; i < request.num; ++i) {
+    const int row = request.first_row + i;
+    const float *cos = cos_.data() + places[i].position * half, *sin = sin_.data() + places[i].position * half;
+    float* key = job.k->row(row) + head * dim;
+    kernels_->rope(key, cos, sin, static_cast<int>(half), dim, 1.0f);
+    request.sequence->store(job.layer, head, places[i], key, job.v->row(row) + head * dim);
+    for (int h = head * group; h < (head + 1) * group; ++h)
+      kernels_->rope(job.q->row(row) + h * dim, cos, sin, static_cast<int>(half), dim, job.scale);
+  }
+}
+
+Query& Plan::partial(const Attention& job, int row, int head, int segment, int segments) {
+  return partials_[(static_cast<std::size_t>(row) * job.heads + head) * segments + segment];
+}
+
+// All queries of one key-value head against one segment; each block is read once for all of them.
+void Plan::attend(const Attention& job, Request& request, int head, int segment, int worker) {
+  const int dim = shape_.head_dim, group = job.heads / shape_.kv_heads;
   Sequence& sequence = *request.sequence;
   const auto& places = sequence.rows();
   Scratch& scratch = scratch_[worker];
-  scratch.queries.clear();
+  int last = 0;
   for (int i = 0; i < request.num; ++i) {
-    const int row = request.first_row + i, position = places[i].position;
-    const float *cos = cos_.data() + static_cast<std::size_t>(position) * half,
-                *sin = sin_.data() + static_cast<std::size_t>(position) * half;
-    float* key = k.row(row) + head * dim;
-    kernels_->rope(key, cos, sin, half, dim, 1.0f);
-    sequence.store(layer, head, places[i], key, v.row(row) + head * dim);
+    last = std::max(last, places[i].position);
+    const int row = request.first_row + i;
     for (int h = head * group; h < (head + 1) * group; ++h) {
-      kernels_->rope(q.row(row) + h * dim, cos, sin, half, dim, scale);
-      scratch.queries.push_back({q.row(row) + h * dim, dst.row(row) + h * dim, 0.0f, 0.0f, position});
+      Query& query = partial(job, row, h, segment, segments_);
+      float* out = segments_ == 1 ? job.dst->row(row) + h * dim : partial_out_.data() + (&query - partials_.data()) * dim;
+      query = {job.q->row(row) + h * dim, out, 0.0f, 0.0f, places[i].position};
     }
   }
-
-  int last = 0;
-  for (const RowPlace& place : places) last = std::max(last, place.position);
-  float *block_keys = scratch.block.data(), *block_values = block_keys + static_cast<std::size_t>(kPage) * dim;
-  for (int page = 0; page <= last / kPage; ++page) {
+  const int last_page = std::min(last / kPage, (segment + 1) * kSegmentPages - 1);
+  for (int page = segment * kSegmentPages; page <= last_page; ++page) {
     const int begin = page * kPage;
-    const float *keys = sequence.keys(layer, head, page), *values = sequence.values(layer, head, page);
+    const std::byte* block = sequence.block(job.layer, head, page);
     scratch.order.clear();
     for (int i = 0; i < request.num; ++i) {
       const RowPlace& place = places[i];
       if (place.position < begin) continue;
-      Query* queries = scratch.queries.data() + i * group;
-      if (place.fork >= std::min(begin + kPage, place.position + 1)) {  // this row sees the page as it is
-        for (int h = 0; h < group; ++h) scratch.order.push_back(queries + h);
-        continue;
-      }
+      const std::size_t first = scratch.order.size();
+      for (int h = head * group; h < (head + 1) * group; ++h)
+        scratch.order.push_back(&partial(job, request.first_row + i, h, segment, segments_));
+      if (place.fork >= std::min(begin + kPage, place.position + 1)) continue;  // this row sees the page as it is
       // Some of the row's ancestors lie in scratch: lay them over a copy of the page.
-      std::memcpy(block_keys, keys, shape_.head_floats() * sizeof(float));
-      for (int a = i; a >= 0 && places[a].slot >= 0 && places[a].position >= begin; a = places[a].parent) {
-        const int column = places[a].position - begin;
-        if (column >= kPage) continue;
-        const float* key = sequence.scratch_key(layer, head, places[a].slot);
-        for (int d = 0; d < dim; ++d) block_keys[d * kPage + column] = key[d];
-        std::memcpy(block_values + column * dim, sequence.scratch_value(layer, head, places[a].slot),
-                    dim * sizeof(float));
-      }
-      Query* own[kMaxGroup];
-      for (int h = 0; h < group; ++h) own[h] = queries + h;
-      kernels_->attend(own, group, block_keys, block_values, begin, dim);
+      std::memcpy(scratch.block.data(), block, shape_.head_bytes());
+      for (int a = i; a >= 0 && places[a].slot >= 0 && places[a].position >= begin; a = places[a].parent)
+        if (places[a].position < begin + kPage)
+          sequence.lay_over(job.layer, head, places[a].slot, scratch.block.data(), places[a].position - begin);
+      attend_block(scratch.order.data() + first, group, scratch.block.data(), begin);
+      scratch.order.resize(first);
     }
-    if (!scratch.order.empty())
-      kernels_->attend(scratch.order.data(), static_cast<int>(scratch.order.size()), keys, values, begin, dim);
+    attend_block(scratch.order.data(), static_cast<int>(scratch.order.size()), block, begin);
   }
-  for (const Query& query : scratch.queries) {
-    const float inverse = 1.0f / query.sum;
-    for (int d = 0; d < dim; ++d) query.out[d] *= inverse;
+}
+
+void Plan::attend_block(Query* const* queries, int num, const std::byte* block, int begin) const {
+  const std::size_t values = static_cast<std::size_t>(kPage) * shape_.head_dim;
+  if (shape_.half) {
+    const auto* keys = reinterpret_cast<const std::uint16_t*>(block);
+    kernels_->attend_half(queries, num, keys, keys + values, begin, shape_.head_dim);
+  } else {
+    const auto* keys = reinterpret_cast<const float*>(block);
+    kernels_->attend(queries, num, keys, keys + values, begin, shape_.head_dim);
   }
+}
+
+// Joins the segments of a row in the order of positions, divides by the sum, quantises.
+void Plan::finish(const Attention& job, int row, int head, int segments) {
+  const int dim = shape_.head_dim, group = job.heads / shape_.kv_heads;
+  for (int h = head * group; h < (head + 1) * group; ++h) {
+    float* out = job.dst->row(row) + h * dim;
+    Query total = partial(job, row, h, 0, segments);
+    if (segments > 1) {
+      total = {nullptr, out, 0.0f, 0.0f, 0};
+      for (int s = 0; s < segments; ++s) {
+        const Query& part = partial(job, row, h, s, segments);
+        if (part.sum != 0.0f) kernels_->combine(total, part, dim);
+      }
+    }
+    const float inverse = 1.0f / total.sum;
+    for (int d = 0; d < dim; ++d) out[d] *= inverse;
+  }
+  const int columns = group_columns(job), first = head * columns;
+  if (job.dst->quant.q != nullptr && columns % kBlock == 0)
+    kernels_->quantise(job.dst->row(row) + first, columns, job.dst->quant.row(row, first));
 }
 
 }  // namespace ga

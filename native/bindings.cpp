@@ -103,19 +103,24 @@ nb::object product(const Weight& w, Pool& pool, FloatRows x, const std::string& 
 }
 
 // Keys and values of the committed positions of one layer: two arrays [position][head][head_dim].
-nb::tuple cached(const Sequence& s, int layer, int heads, int dim) {
-  const std::size_t n = s.length();
+nb::tuple cached(const Sequence& s, int layer) {
+  const CacheShape& shape = s.shape();
+  const std::size_t n = s.length(), heads = shape.kv_heads, dim = shape.head_dim;
   std::vector<float> keys(n * heads * dim), values(n * heads * dim);
+  const auto at = [&](const std::byte* block, std::size_t i) {
+    return shape.half ? half_to_float(reinterpret_cast<const std::uint16_t*>(block)[i])
+                      : reinterpret_cast<const float*>(block)[i];
+  };
   for (std::size_t p = 0; p < n; ++p) {
-    for (int h = 0; h < heads; ++h) {
-      const float* page = s.keys(layer, h, static_cast<int>(p / kPage));
-      const std::size_t column = p % kPage;
-      for (int d = 0; d < dim; ++d) keys[(p * heads + h) * dim + d] = page[d * kPage + column];
-      std::copy_n(s.values(layer, h, static_cast<int>(p / kPage)) + column * dim, dim, &values[(p * heads + h) * dim]);
+    for (std::size_t h = 0; h < heads; ++h) {
+      const std::byte* block = s.block(layer, static_cast<int>(h), static_cast<int>(p / kPage));
+      for (std::size_t d = 0; d < dim; ++d) {
+        keys[(p * heads + h) * dim + d] = at(block, d * kPage + p % kPage);
+        values[(p * heads + h) * dim + d] = at(block, (kPage + p % kPage) * dim + d);
+      }
     }
   }
-  const std::size_t hs = heads, ds = dim;
-  return nb::make_tuple(to_numpy(std::move(keys), {n, hs, ds}), to_numpy(std::move(values), {n, hs, ds}));
+  return nb::make_tuple(to_numpy(std::move(keys), {n, heads, dim}), to_numpy(std::move(values), {n, heads, dim}));
 }
 
 // One pass. Per request: (chosen int32[rows], {row: logits} or None, [tap][rows, width] or None).
@@ -208,18 +213,18 @@ NB_MODULE(_native, m) {
       .def("keep", [](Sequence& s, Ints path) { s.keep(path.data(), static_cast<int>(path.size())); })
       .def("rollback", &Sequence::rollback)
       .def("fork", &Sequence::fork)
-      .def("cached", &cached, nb::arg("layer"), nb::arg("heads"), nb::arg("head_dim"));
+      .def("cached", &cached, nb::arg("layer"), "Keys and values of one layer, float32[length, heads, head_dim] each.");
 
   nb::class_<Plan>(m, "Plan", "The operations of one pass over preallocated buffers.")
       .def("__init__",
            [](Plan* self, int layers, int kv_heads, int head_dim, int max_rows, int context,
-              std::shared_ptr<Pool> pool, const std::string& isa) {
+              std::shared_ptr<Pool> pool, const std::string& isa, bool half_cache) {
              if (layers < 1 || kv_heads < 1 || head_dim < 8 || head_dim % 8 != 0 || max_rows < 1 || context < 1)
                throw std::invalid_argument("plan: impossible shape");
-             new (self) Plan({layers, kv_heads, head_dim}, max_rows, context, std::move(pool), &kernels_named(isa));
+             new (self) Plan({layers, kv_heads, head_dim, half_cache}, max_rows, context, std::move(pool), &kernels_named(isa));
            },
            nb::arg("layers"), nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("max_rows"), nb::arg("context"),
-           nb::arg("pool"), nb::arg("isa") = "")
+           nb::arg("pool"), nb::arg("isa") = "", nb::arg("half_cache") = false)
       .def_prop_ro("isa", &Plan::isa)
       .def("buffer", &Plan::buffer, nb::arg("width"), nb::arg("quantised") = false, nb::arg("compact") = false)
       .def("vector", [](Plan& p, Floats v) { return p.vector(v.data(), static_cast<int>(v.size())); })

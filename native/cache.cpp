@@ -5,25 +5,42 @@
 #include <new>
 #include <stdexcept>
 
+#include "tiles.hpp"
+
 namespace ga {
 namespace {
 
 // Zeroed, so that lanes beyond the last position hold numbers (they are computed, then masked).
-std::shared_ptr<float[]> new_page(std::size_t floats) {
-  auto* data = static_cast<float*>(std::calloc(floats, sizeof(float)));
+std::shared_ptr<std::byte[]> new_page(std::size_t bytes) {
+  auto* data = static_cast<std::byte*>(std::calloc(bytes, 1));
   if (data == nullptr) throw std::bad_alloc();
-  return {data, [](float* p) { std::free(p); }};
+  return {data, [](std::byte* p) { std::free(p); }};
+}
+
+// Keys lie across (one column of [dim][64]), values along (one row of [64][dim]).
+template <class To, class From>
+void put_column(std::byte* block, int column, int dim, const From* key, const From* value) {
+  To *keys = reinterpret_cast<To*>(block), *values = keys + static_cast<std::size_t>(kPage) * dim + column * dim;
+  for (int d = 0; d < dim; ++d) {
+    if constexpr (sizeof(To) == sizeof(From)) {
+      keys[d * kPage + column] = key[d];
+      values[d] = value[d];
+    } else {
+      keys[d * kPage + column] = float_to_half(key[d]);
+      values[d] = float_to_half(value[d]);
+    }
+  }
 }
 
 }  // namespace
 
 void Sequence::own_page(int page) {
-  const std::size_t floats = shape_.page_floats();
+  const std::size_t bytes = shape_.page_bytes();
   if (page == static_cast<int>(pages_.size())) {
-    pages_.push_back(new_page(floats));
+    pages_.push_back(new_page(bytes));
   } else if (pages_[page].use_count() > 1) {
-    auto copy = new_page(floats);
-    std::memcpy(copy.get(), pages_[page].get(), floats * sizeof(float));
+    auto copy = new_page(bytes);
+    std::memcpy(copy.get(), pages_[page].get(), bytes);
     pages_[page] = std::move(copy);
   }
 }
@@ -50,23 +67,40 @@ const std::vector<RowPlace>& Sequence::prepare(const int* parents, int num, int 
   }
   if (num > 0)
     for (int page = length_ / kPage; page <= last / kPage; ++page) own_page(page);
-  if (scratch_.size() < slots * shape_.row_floats()) scratch_.resize(slots * shape_.row_floats());
+  if (scratch_.size() < slots * shape_.row_bytes()) scratch_.resize(slots * shape_.row_bytes());
   return rows_;
 }
 
 void Sequence::commit() { length_ += committed_; }
 
 void Sequence::store(int layer, int head, const RowPlace& row, const float* key, const float* value) {
-  const std::size_t bytes = shape_.head_dim * sizeof(float);
-  if (row.slot >= 0) {
-    std::memcpy(scratch_key(layer, head, row.slot), key, bytes);
-    std::memcpy(scratch_value(layer, head, row.slot), value, bytes);
+  const int dim = shape_.head_dim;
+  if (row.slot < 0) {
+    std::byte* block = this->block(layer, head, row.position / kPage);
+    if (shape_.half) put_column<std::uint16_t>(block, row.position % kPage, dim, key, value);
+    else put_column<float>(block, row.position % kPage, dim, key, value);
     return;
   }
-  const int column = row.position % kPage;
-  float* keys = this->keys(layer, head, row.position / kPage);
-  for (int d = 0; d < shape_.head_dim; ++d) keys[d * kPage + column] = key[d];
-  std::memcpy(values(layer, head, row.position / kPage) + column * shape_.head_dim, value, bytes);
+  std::byte* to = scratch(layer, head, row.slot);
+  if (shape_.half) {
+    auto* halves = reinterpret_cast<std::uint16_t*>(to);
+    for (int d = 0; d < dim; ++d) {
+      halves[d] = float_to_half(key[d]);
+      halves[dim + d] = float_to_half(value[d]);
+    }
+  } else {
+    std::memcpy(to, key, shape_.vector_bytes());
+    std::memcpy(to + shape_.vector_bytes(), value, shape_.vector_bytes());
+  }
+}
+
+void Sequence::lay_over(int layer, int head, int slot, std::byte* block, int column) {
+  const std::byte *key = scratch(layer, head, slot), *value = key + shape_.vector_bytes();
+  const auto lay = [&]<class T>(const T*) {
+    put_column<T>(block, column, shape_.head_dim, reinterpret_cast<const T*>(key), reinterpret_cast<const T*>(value));
+  };
+  if (shape_.half) lay(static_cast<const std::uint16_t*>(nullptr));
+  else lay(static_cast<const float*>(nullptr));
 }
 
 void Sequence::keep(const int* path, int num) {
@@ -80,10 +114,9 @@ void Sequence::keep(const int* path, int num) {
   for (int i = 0; i < num; ++i) {
     const RowPlace& row = rows_[path[i]];
     if (row.slot < 0) continue;
-    const RowPlace in_place{row.position, row.parent, -1, 0};
     for (int layer = 0; layer < shape_.layers; ++layer)
       for (int head = 0; head < shape_.kv_heads; ++head)
-        store(layer, head, in_place, scratch_key(layer, head, row.slot), scratch_value(layer, head, row.slot));
+        lay_over(layer, head, row.slot, block(layer, head, row.position / kPage), row.position % kPage);
   }
   length_ += num;
   rows_.clear();

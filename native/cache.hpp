@@ -1,5 +1,6 @@
 // Keys and values of running sequences: reference-counted pages of 64 positions, copied on write.
 #pragma once
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -9,9 +10,11 @@ namespace ga {
 
 struct CacheShape {
   int layers = 0, kv_heads = 0, head_dim = 0;
-  std::size_t head_floats() const { return 2 * static_cast<std::size_t>(kPage) * head_dim; }
-  std::size_t page_floats() const { return head_floats() * kv_heads * layers; }
-  std::size_t row_floats() const { return 2 * static_cast<std::size_t>(head_dim) * kv_heads * layers; }
+  bool half = false;  // elements are f16 instead of f32
+  std::size_t vector_bytes() const { return static_cast<std::size_t>(head_dim) * (half ? 2 : 4); }
+  std::size_t head_bytes() const { return 2 * kPage * vector_bytes(); }
+  std::size_t page_bytes() const { return head_bytes() * kv_heads * layers; }
+  std::size_t row_bytes() const { return 2 * vector_bytes() * kv_heads * layers; }
 };
 
 // Where a row of the running pass keeps its keys and values.
@@ -27,7 +30,8 @@ class Sequence {
   explicit Sequence(CacheShape shape) : shape_(shape) {}
 
   int length() const { return length_; }
-  std::size_t num_bytes() const { return pages_.size() * shape_.page_floats() * sizeof(float); }
+  const CacheShape& shape() const { return shape_; }
+  std::size_t num_bytes() const { return pages_.size() * shape_.page_bytes(); }
 
   // Makes room for rows with these parents. The first `committed` are a chain and stay; one chain of rows
   // lies in place, other branches in scratch.
@@ -39,22 +43,19 @@ class Sequence {
   void rollback(int length);
   Sequence fork() const;
 
-  // keys: [head_dim][64], values: [64][head_dim], of the page that holds positions 64 * page ...
-  float* keys(int layer, int head, int page) const {
-    return pages_[page].get() + (static_cast<std::size_t>(layer) * shape_.kv_heads + head) * shape_.head_floats();
+  // keys: [head_dim][64], then values: [64][head_dim], of the page that holds positions 64 * page ...
+  std::byte* block(int layer, int head, int page) const {
+    return pages_[page].get() + (static_cast<std::size_t>(layer) * shape_.kv_heads + head) * shape_.head_bytes();
   }
-  float* values(int layer, int head, int page) const {
-    return keys(layer, head, page) + static_cast<std::size_t>(kPage) * shape_.head_dim;
+  // key [head_dim], then value [head_dim], of a row in scratch.
+  std::byte* scratch(int layer, int head, int slot) {
+    return scratch_.data() + slot * shape_.row_bytes() +
+           2 * (static_cast<std::size_t>(layer) * shape_.kv_heads + head) * shape_.vector_bytes();
   }
-  // [head_dim] each, of a row in scratch.
-  float* scratch_key(int layer, int head, int slot) {
-    return scratch_.data() + slot * shape_.row_floats() +
-           2 * (static_cast<std::size_t>(layer) * shape_.kv_heads + head) * shape_.head_dim;
-  }
-  float* scratch_value(int layer, int head, int slot) {
-    return scratch_key(layer, head, slot) + shape_.head_dim;
-  }
+  // Takes in the key and value of a row, f32[head_dim] each.
   void store(int layer, int head, const RowPlace& row, const float* key, const float* value);
+  // Copies a row from scratch into column `column` of a block.
+  void lay_over(int layer, int head, int slot, std::byte* block, int column);
 
   const std::vector<RowPlace>& rows() const { return rows_; }
 
@@ -64,9 +65,9 @@ class Sequence {
   CacheShape shape_;
   int length_ = 0;
   int committed_ = 0;                // rows of the last pass that are committed
-  std::vector<std::shared_ptr<float[]>> pages_;
+  std::vector<std::shared_ptr<std::byte[]>> pages_;
   std::vector<RowPlace> rows_;       // of the last pass
-  std::vector<float> scratch_;       // [slot][layer][head][key, value][head_dim]
+  std::vector<std::byte> scratch_;   // [slot][layer][head][key, value][head_dim]
 };
 
 }  // namespace ga

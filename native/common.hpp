@@ -73,8 +73,13 @@ struct Kernels {
   void (*silu_mul)(const float* gate, const float* up, float* y, int n);
   // Rotates pairs (i, i + half) of x by the angles of one position and multiplies all n elements by `scale`.
   void (*rope)(float* x, const float* cos, const float* sin, int half, int n, float scale);
-  // One block of 64 positions for several queries. keys: [head_dim][64], values: [64][head_dim].
-  void (*attend)(Query* const* queries, int num, const float* keys, const float* values, int first_position, int head_dim);
+  // One block of 64 positions for several queries. keys: [head_dim][64], values: [64][head_dim]; f32 or f16.
+  void (*attend)(Query* const* queries, int num, const float* keys, const float* values, int first_position,
+                 int head_dim);
+  void (*attend_half)(Query* const* queries, int num, const std::uint16_t* keys, const std::uint16_t* values,
+                      int first_position, int head_dim);
+  // Adds the softmax over later positions to the one over earlier positions (into.sum == 0: none yet).
+  void (*combine)(Query& into, const Query& part, int head_dim);
 };
 
 const Kernels& scalar_kernels();

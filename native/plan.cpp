@@ -36,7 +36,7 @@ void Buffer::allocate(int rows, int columns, bool quantised) {
 Plan::Plan(CacheShape shape, int max_rows, int context, std::shared_ptr<Pool> pool, const Kernels* kernels)
     : shape_(shape), max_rows_(max_rows), context_(context), pool_(std::move(pool)), kernels_(kernels),
       scratch_(pool_->size()), out_index_(max_rows, -1) {
-  for (Scratch& scratch : scratch_) scratch.block.resize(shape_.head_floats());
+  for (Scratch& scratch : scratch_) scratch.block.resize(shape_.head_bytes());
 }
 
 // ---- description ----
@@ -55,10 +55,9 @@ int Plan::vector(const float* data, int n) {
   return static_cast<int>(vectors_.size()) - 1;
 }
 
-int Plan::add(const char* label, Work work, bool only_taps) {
-  operations_.push_back({label, std::move(work), only_taps});
+void Plan::add(const char* label, Work work, When when) {
+  operations_.push_back({label, std::move(work), when});
   next_ = std::make_unique<std::atomic<int>[]>(operations_.size());
-  return static_cast<int>(operations_.size()) - 1;
 }
 
 int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
@@ -186,7 +185,7 @@ void Plan::tap(int src_id) {
         for (int r = 0; r < pass.rows; ++r)
           std::copy_n(src.row(r), src.width, taps_[index].data() + static_cast<std::size_t>(r) * src.width);
       },
-      true);
+      When::Taps);
 }
 
 void Plan::logits(int src) { logits_ = buffers_.at(src).get(); }
@@ -222,7 +221,7 @@ void Plan::check(const std::vector<Request>& requests) const {
 void Plan::forward(std::vector<Request>& requests, bool tap) {
   if (logits_ == nullptr) throw std::logic_error("forward: the plan has no logits");
   check(requests);
-  Pass pass{requests, 0, {}, {}, tap};
+  Pass pass{requests, 0, {}, {}, tap, 1};
   std::fill(out_index_.begin(), out_index_.end(), -1);
   int positions = 0;
   for (Request& request : requests) {
@@ -239,6 +238,10 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
     pass.rows += request.num;
   }
   extend_rope(positions);
+  pass.segments = segments_ = (positions + kSegmentPages * kPage - 1) / (kSegmentPages * kPage);
+  const std::size_t partials = static_cast<std::size_t>(pass.rows) * heads_ * segments_;
+  if (partials_.size() < partials) partials_.resize(partials);
+  if (segments_ > 1 && partial_out_.size() < partials * shape_.head_dim) partial_out_.resize(partials * shape_.head_dim);
   for (auto& tap_rows : taps_)
     if (tap) tap_rows.resize(static_cast<std::size_t>(pass.rows) * tap_width_);
   for (std::size_t i = 0; i < operations_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
@@ -246,7 +249,8 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
   using clock = std::chrono::steady_clock;
   pool_->run([&](int worker) {
     for (std::size_t i = 0; i < operations_.size(); ++i) {
-      if (operations_[i].only_taps && !tap) continue;
+      if (operations_[i].when == When::Taps && !tap) continue;
+      if (operations_[i].when == When::ManySegments && pass.segments == 1) continue;
       const auto start = profiling_ && worker == 0 ? clock::now() : clock::time_point();
       operations_[i].work(pass, worker, next_[i]);
       pool_->barrier();

@@ -61,6 +61,10 @@ struct Buffer {
   void allocate(int rows, int width, bool quantised);
 };
 
+// Attention runs in segments of this many pages, so that long contexts can be shared among workers. Their results
+// are joined in the order of positions, so it makes no difference who computed them.
+constexpr int kSegmentPages = 4;
+
 // One sequence's share of a pass.
 struct Request {
   Sequence* sequence = nullptr;
@@ -79,6 +83,7 @@ struct Pass {
   std::vector<int> tokens;
   std::vector<int> out_rows;     // rows whose logits are computed, ascending
   bool tap = false;              // hidden states are wanted
+  int segments = 1;              // of the longest sequence (see kSegmentPages)
 };
 
 class Plan {
@@ -126,20 +131,30 @@ class Plan {
 
  private:
   using Work = std::function<void(Pass&, int worker, std::atomic<int>& next)>;
+  enum class When { Always, Taps, ManySegments };
   struct Operation {
     const char* label;
     Work work;
-    bool only_taps;
+    When when;
+  };
+  struct Attention {
+    int layer, heads;
+    float scale;
+    Buffer *q, *k, *v, *dst;
   };
 
   void check(const std::vector<Request>& requests) const;
   void choose(Request& request);
   int rows_of(const Buffer& buffer, const Pass& pass) const;
-  int add(const char* label, Work work, bool only_taps = false);
+  void add(const char* label, Work work, When when = When::Always);
   Matmul job_of(const Weight& weight, const Buffer& src, Buffer& dst, int rows, const float* bias) const;
   void multiply(const Matmul& job, Kind kind, int tile_begin, int tile_end) const;
-  void attend(Request& request, int layer, int head, int worker, Buffer& q, Buffer& k, Buffer& v, Buffer& dst,
-              int heads, float scale);
+  void rotate(const Attention& job, Request& request, int head);
+  void attend(const Attention& job, Request& request, int head, int segment, int worker);
+  void attend_block(Query* const* queries, int num, const std::byte* block, int begin) const;
+  void finish(const Attention& job, int row, int head, int segments);
+  Query& partial(const Attention& job, int row, int head, int segment, int segments);
+  int group_columns(const Attention& job) const { return shape_.head_dim * job.heads / shape_.kv_heads; }
   void extend_rope(int positions);
 
   const CacheShape shape_;
@@ -153,11 +168,13 @@ class Plan {
   std::vector<double> inverse_frequencies_;
   std::vector<float> cos_, sin_;                   // [position][half]
   struct Scratch {                                 // per worker
-    std::vector<Query> queries;
     std::vector<Query*> order;
-    std::vector<float> block;                      // one page of one head with a path's rows laid over it
+    std::vector<std::byte> block;                  // one page of one head with a path's rows laid over it
   };
   std::vector<Scratch> scratch_;
+  int segments_ = 1, heads_ = 0;
+  std::vector<Query> partials_;                    // [row][head][segment]
+  std::vector<float> partial_out_;                 // [row][head][segment][head_dim]
   std::vector<std::vector<float>> taps_;
   int tap_width_ = 0;
   Buffer* logits_ = nullptr;

@@ -125,6 +125,19 @@ float half_to_float(std::uint16_t bits) {
   return sign ? -magnitude : magnitude;
 }
 
+std::uint16_t float_to_half(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
+  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to 65,536 or more
+  if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-24; adding 0.5 rounds to one, in the low bits
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1);
+  return static_cast<std::uint16_t>(sign | (rounded - 0x38000000u) >> 13);
+}
+
 void pack_tile(Kind kind, const std::uint8_t* const rows[kLanes], std::size_t k, std::uint8_t* tile) {
   const Geometry g = geometry(kind);
   std::memset(tile, 0, tile_bytes(kind, k));

@@ -58,5 +58,6 @@ void unpack_block(Kind kind, const std::uint8_t* tile, int block, float* out);
 void unpack_integers(Kind kind, const std::uint8_t* tile, int block, int row, int out[kBlock]);
 
 float half_to_float(std::uint16_t bits);
+std::uint16_t float_to_half(float value);  // to nearest, ties to even
 
 }  // namespace ga

@@ -249,23 +249,34 @@ static void matmul_float(const Matmul& a, int tile_begin, int tile_end) {
 
 // ---- attention over one block of 64 positions ----
 
+constexpr int kQueries = 2 * kWideTiles;         // that share one reading of the keys and values
+constexpr int kSpan = 4 * kWideTiles * kLanes;  // elements of a query's output made at a time
+
+static inline void cache_load(const float* p, F8& out) { out = load(p); }
+static inline void cache_load(const std::uint16_t* p, F8& out) {
+  out = load_half(reinterpret_cast<const std::uint8_t*>(p));
+}
+static inline void spread(const float* p, F8& out) { out = set1(*p); }
+static inline void put_lanes(float* p, F8 a) { store(p, a); }
+
 // Scores of Q queries against all 64 keys; each is one chain over head_dim, lanes are positions.
-template <int Q>
-static inline void scores(Query* const* queries, const float* keys, int head_dim, float (*out)[kPage]) {
-  for (int half = 0; half < kPage; half += 32) {
-    F8 s[Q][4];
+template <int Q, class T>
+static inline void scores(Query* const* queries, const T* keys, int head_dim, float (*out)[kPage]) {
+  constexpr int kVectors = 4;
+  for (int first = 0; first < kPage; first += kSpan) {
+    FW s[Q][kVectors];
     for (auto& row : s)
-      for (F8& f : row) f = zero();
+      for (FW& f : row) f = wide_zero();
     for (int d = 0; d < head_dim; ++d) {
-      F8 k[4];
-      for (int i = 0; i < 4; ++i) k[i] = load(keys + d * kPage + half + 8 * i);
+      FW k[kVectors];
+      for (int i = 0; i < kVectors; ++i) k[i] = wide_load(keys + d * kPage + first + i * kWideTiles * kLanes);
       for (int q = 0; q < Q; ++q) {
-        const F8 x = set1(queries[q]->q[d]);
-        for (int i = 0; i < 4; ++i) s[q][i] = fma(x, k[i], s[q][i]);
+        const FW x = wide_set1(queries[q]->q + d);
+        for (int i = 0; i < kVectors; ++i) s[q][i] = fma(k[i], x, s[q][i]);
       }
     }
     for (int q = 0; q < Q; ++q)
-      for (int i = 0; i < 4; ++i) store(out[q] + half + 8 * i, s[q][i]);
+      for (int i = 0; i < kVectors; ++i) store_tiles(out[q] + first + i * kWideTiles * kLanes, s[q][i]);
   }
 }
 
@@ -285,48 +296,115 @@ static inline float soften(float* weights, int valid, float& sum) {
   return most;
 }
 
-// Weighted sum of the first `valid` values, one chain over positions per element, merged into the query.
-static inline void merge(Query& query, const float* weights, float most, float sum, const float* values, int valid,
-                         int head_dim) {
-  const bool first = query.sum == 0.0f;
-  const float top = first || most > query.max ? most : query.max;
-  const float old_share = first ? 0.0f : exp1(query.max - top), new_share = first ? 1.0f : exp1(most - top);
-  for (int d = 0; d < head_dim; d += 32) {
-    F8 acc[4] = {zero(), zero(), zero(), zero()};
-    const int vectors = head_dim - d < 32 ? (head_dim - d) / 8 : 4;
-    for (int j = 0; j < valid; ++j) {
-      const F8 e = set1(weights[j]);
-      const float* v = values + j * head_dim + d;
-      if (vectors == 4) {
-        for (int i = 0; i < 4; ++i) acc[i] = fma(e, load(v + 8 * i), acc[i]);
-      } else {
-        for (int i = 0; i < vectors; ++i) acc[i] = fma(e, load(v + 8 * i), acc[i]);
-      }
-    }
-    for (int i = 0; i < vectors; ++i) {
-      float* out = query.out + d + 8 * i;
-      store(out, first ? acc[i] : fma(load(out), set1(old_share), mul(acc[i], set1(new_share))));
+// How a running softmax and a new part of it combine: shares of the old and the new sums.
+struct Shares {
+  float old_share, new_share, max, sum;
+};
+static inline Shares shares_of(const Query& query, float max, float sum) {
+  if (query.sum == 0.0f) return {0.0f, 1.0f, max, sum};  // nothing seen so far
+  const float top = max > query.max ? max : query.max;
+  const float old_share = exp1(query.max - top), new_share = exp1(max - top);
+  return {old_share, new_share, top, fma1(query.sum, old_share, sum * new_share)};
+}
+static inline F8 mix(const Query& query, const Shares& shares, F8 old_value, F8 new_value) {
+  if (query.sum == 0.0f) return new_value;
+  return fma(old_value, set1(shares.old_share), mul(new_value, set1(shares.new_share)));
+}
+
+// N vectors of the weighted sums of values for Q queries, one chain over positions per element.
+template <int Q, class V, int N, class T>
+static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], const T* values, int head_dim, int d,
+                         float (*out)[kSpan]) {
+  constexpr int kWidth = sizeof(V) / sizeof(float);
+  V acc[Q][N];
+  for (auto& row : acc)
+    for (V& v : row) v = V{};
+  int shared = valid[0];
+  for (int q = 1; q < Q; ++q) shared = valid[q] < shared ? valid[q] : shared;
+  for (int j = 0; j < shared; ++j) {
+    V v[N];
+    for (int i = 0; i < N; ++i) cache_load(values + j * head_dim + d + i * kWidth, v[i]);
+    for (int q = 0; q < Q; ++q) {
+      V e;
+      spread(weights[q] + j, e);
+      for (int i = 0; i < N; ++i) acc[q][i] = fma(v[i], e, acc[q][i]);
     }
   }
-  query.sum = first ? sum : fma1(query.sum, old_share, sum * new_share);
-  query.max = top;
+  for (int q = 0; q < Q; ++q) {
+    for (int j = shared; j < valid[q]; ++j) {
+      V e;
+      spread(weights[q] + j, e);
+      for (int i = 0; i < N; ++i) {
+        V v;
+        cache_load(values + j * head_dim + d + i * kWidth, v);
+        acc[q][i] = fma(v, e, acc[q][i]);
+      }
+    }
+    for (int i = 0; i < N; ++i) put_lanes(out[q] + i * kWidth, acc[q][i]);
+  }
+}
+
+template <int Q, class T>
+static inline void attend_group(Query* const* queries, const T* keys, const T* values, int first_position,
+                                int head_dim) {
+  alignas(64) float weights[Q][kPage];
+  alignas(64) float part[Q][kSpan];
+  int valid[Q];
+  Shares shares[Q];
+  scores<Q>(queries, keys, head_dim, weights);
+  for (int q = 0; q < Q; ++q) {
+    const int seen = queries[q]->position - first_position + 1;
+    valid[q] = seen < kPage ? seen : kPage;
+    float sum;
+    const float most = soften(weights[q], valid[q], sum);
+    shares[q] = shares_of(*queries[q], most, sum);
+  }
+  for (int d = 0; d < head_dim;) {
+    int done = kSpan;
+    if (d + kSpan <= head_dim) {
+      weigh<Q, FW, 4>(weights, valid, values, head_dim, d, part);
+    } else {
+      weigh<Q, F8, 1>(weights, valid, values, head_dim, d, part);
+      done = kLanes;
+    }
+    for (int q = 0; q < Q; ++q)
+      for (int i = 0; i < done; i += kLanes) {
+        float* out = queries[q]->out + d + i;
+        store(out, mix(*queries[q], shares[q], load(out), load(part[q] + i)));
+      }
+    d += done;
+  }
+  for (int q = 0; q < Q; ++q) {
+    queries[q]->max = shares[q].max;
+    queries[q]->sum = shares[q].sum;
+  }
+}
+
+template <class T>
+static inline void attend_block(Query* const* queries, int num, const T* keys, const T* values, int first_position,
+                                int head_dim) {
+  int q = 0;
+  for (; q + kQueries <= num; q += kQueries)
+    attend_group<kQueries>(queries + q, keys, values, first_position, head_dim);
+  for (; q + 2 <= num; q += 2) attend_group<2>(queries + q, keys, values, first_position, head_dim);
+  if (q < num) attend_group<1>(queries + q, keys, values, first_position, head_dim);
 }
 
 static void attend(Query* const* queries, int num, const float* keys, const float* values, int first_position,
                    int head_dim) {
-  alignas(32) float weights[2][kPage];
-  for (int q = 0; q < num; q += 2) {
-    const int pair = num - q < 2 ? 1 : 2;
-    if (pair == 2) scores<2>(queries + q, keys, head_dim, weights);
-    else scores<1>(queries + q, keys, head_dim, weights);
-    for (int i = 0; i < pair; ++i) {
-      Query& query = *queries[q + i];
-      const int seen = query.position - first_position + 1, valid = seen < kPage ? seen : kPage;
-      float sum;
-      const float most = soften(weights[i], valid, sum);
-      merge(query, weights[i], most, sum, values, valid, head_dim);
-    }
-  }
+  attend_block(queries, num, keys, values, first_position, head_dim);
+}
+static void attend_half(Query* const* queries, int num, const std::uint16_t* keys, const std::uint16_t* values,
+                        int first_position, int head_dim) {
+  attend_block(queries, num, keys, values, first_position, head_dim);
+}
+
+static void combine(Query& into, const Query& part, int head_dim) {
+  const Shares shares = shares_of(into, part.max, part.sum);
+  for (int d = 0; d < head_dim; d += kLanes)
+    store(into.out + d, mix(into, shares, load(into.out + d), load(part.out + d)));
+  into.max = shares.max;
+  into.sum = shares.sum;
 }
 
 #define GA_KINDS(function)                                                                              \
@@ -338,6 +416,6 @@ static void attend(Query* const* queries, int num, const float* keys, const floa
 
 static const Kernels& table(const char* name) {
   static const Kernels kernels = {name,     GA_QUANTISED(matmul_int8), GA_KINDS(matmul_float), rmsnorm,
-                                  quantise, silu_mul,                  rope,                   attend};
+                                  quantise, silu_mul,                  rope,                   attend, attend_half, combine};
   return kernels;
 }

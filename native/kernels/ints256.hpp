@@ -8,6 +8,8 @@ constexpr int kMostRows = 6;
 static inline FW wide_zero() { return zero(); }
 static inline FW wide_set1(const float* p) { return {_mm256_broadcast_ss(p)}; }
 static inline void store_tiles(float* out, FW value) { store(out, value); }
+static inline FW wide_load(const float* p) { return load(p); }
+static inline FW wide_load(const std::uint16_t* p) { return load_half(reinterpret_cast<const std::uint8_t*>(p)); }
 static inline FW to_float(IW a) { return {_mm256_cvtepi32_ps(a.v)}; }
 
 static inline IW ints(int x) { return {_mm256_set1_epi32(x)}; }

@@ -12,6 +12,14 @@ static inline __m128i bytes16(const std::uint8_t* p) { return _mm_loadu_si128(re
 static inline FW wide_zero() { return {_mm512_setzero_ps()}; }
 static inline FW wide_set1(const float* p) { return {_mm512_set1_ps(*p)}; }
 static inline void store_tiles(float* out, FW value) { _mm512_storeu_ps(out, value.v); }
+static inline FW wide_load(const float* p) { return {_mm512_loadu_ps(p)}; }
+static inline FW wide_load(const std::uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+static inline void cache_load(const float* p, FW& out) { out = wide_load(p); }
+static inline void cache_load(const std::uint16_t* p, FW& out) { out = wide_load(p); }
+static inline void spread(const float* p, FW& out) { out = wide_set1(p); }
+static inline void put_lanes(float* p, FW a) { store_tiles(p, a); }
 static inline FW to_float(IW a) { return {_mm512_cvtepi32_ps(a.v)}; }
 static inline FW fma(FW a, FW b, FW c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 static inline FW mul(FW a, FW b) { return {_mm512_mul_ps(a.v, b.v)}; }

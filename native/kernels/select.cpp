@@ -88,7 +88,7 @@ struct Trial {
 std::vector<float> run_rest(const Kernels& kernels) {
   constexpr int n = 64;
   Noise noise;
-  std::vector<float> a(n), b(n), page(2 * kPage * n), out(4 * n + 2);
+  std::vector<float> a(n), b(n), page(2 * kPage * n), out(3 * n);
   for (float& value : a) value = 4.0f * noise.value();
   for (float& value : b) value = noise.value();
   for (float& value : page) value = noise.value();
@@ -96,13 +96,24 @@ std::vector<float> run_rest(const Kernels& kernels) {
   kernels.silu_mul(a.data(), b.data(), out.data() + n, n);
   std::memcpy(out.data() + 2 * n, a.data(), n * sizeof(float));
   kernels.rope(out.data() + 2 * n, b.data(), a.data(), 20, n, 0.3f);
-  Query queries[3] = {{a.data(), out.data() + 3 * n, 0, 0, 37}, {b.data(), a.data(), 0, 0, 90}, {}};
-  Query* order[2] = {queries, queries + 1};
-  kernels.attend(order, 2, page.data(), page.data() + kPage * n, 0, n);
-  kernels.attend(order + 1, 1, page.data(), page.data() + kPage * n, 64, n);
-  out[4 * n] = queries[0].sum;
-  out[4 * n + 1] = queries[1].max;
-  out.insert(out.end(), a.begin(), a.end());
+  std::vector<std::uint16_t> half_page(page.size());
+  for (std::size_t i = 0; i < page.size(); ++i) half_page[i] = float_to_half(page[i]);
+  std::vector<float> queries_of(7 * n), results(7 * n);
+  for (float& value : queries_of) value = noise.value();
+  Query queries[7];
+  Query* order[7];
+  for (int i = 0; i < 7; ++i) {
+    queries[i] = {&queries_of[i * n], &results[i * n], 0, 0, 10 + 17 * i};
+    order[i] = queries + i;
+  }
+  kernels.attend(order, 7, page.data(), page.data() + kPage * n, 0, n);
+  kernels.attend_half(order + 4, 3, half_page.data(), half_page.data() + kPage * n, 64, n);
+  kernels.combine(queries[0], queries[1], n);
+  for (int i = 0; i < 7; ++i) {
+    out.push_back(queries[i].sum);
+    out.push_back(queries[i].max);
+  }
+  out.insert(out.end(), results.begin(), results.end());
   return out;
 }
 

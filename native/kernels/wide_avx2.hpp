@@ -9,6 +9,8 @@ constexpr int kMostRows = 4;   // activation rows that share one reading of the 
 static inline FW wide_zero() { return zero(); }
 static inline FW wide_set1(const float* p) { return {_mm256_broadcast_ss(p)}; }
 static inline void store_tiles(float* out, FW value) { store(out, value); }
+static inline FW wide_load(const float* p) { return load(p); }
+static inline FW wide_load(const std::uint16_t* p) { return load_half(reinterpret_cast<const std::uint8_t*>(p)); }
 
 template <Kind K>
 static inline FW load_weight(const std::uint8_t* const* p, int k) {

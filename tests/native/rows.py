@@ -63,12 +63,12 @@ def hidden_of(hidden: dict[int, Float32], row: int) -> bytes:
     return b"".join(hidden[layer][row].tobytes() for layer in sorted(hidden))
 
 
-def cache_of(engine: NativeEngine, sequence: SequenceState, model: TinyModel) -> bytes:
+def cache_of(engine: NativeEngine, sequence: SequenceState) -> bytes:
     """Keys and values of all layers and positions."""
     assert isinstance(sequence, NativeSequence)
     parts = [
         part.tobytes()
         for layer in range(engine.info.num_layers)
-        for part in sequence.native.cached(layer, model.kv_heads, model.head_dim)
+        for part in sequence.native.cached(layer)
     ]
     return b"".join(parts)

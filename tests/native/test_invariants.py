@@ -99,7 +99,7 @@ def test_a_prompt_in_chunks_gives_the_same_cache(
     for start in range(0, len(tokens), chunk or len(tokens)):
         engine.forward([Rows(sequence, tokens[start : start + (chunk or len(tokens))])])
     assert sequence.length == len(tokens)
-    assert cache_of(engine, sequence, model) == cache_of(engine, truth.sequence, model)
+    assert cache_of(engine, sequence) == cache_of(engine, truth.sequence)
 
 
 def random_tree(truth: Truth, start: int, num: int, seed: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -152,11 +152,11 @@ def test_trees(model: TinyModel, engine: NativeEngine, truth: Truth, start: int)
             assert chain.hidden is not None
             assert hidden_of(output.hidden, row) == hidden_of(chain.hidden, len(line) - 1)
         sequence.keep(np.array(path[1:], np.int32))
-        kept = cache_of(engine, sequence, model)
+        kept = cache_of(engine, sequence)
         truth_end = start + len(path)
         again = engine.new_sequence()
         engine.forward([Rows(again, np.array(truth.tokens[:truth_end], np.int32))])
-        assert kept == cache_of(engine, again, model)
+        assert kept == cache_of(engine, again)
 
 
 def test_a_kept_wrong_branch_is_a_sequence_like_any_other(model: TinyModel, engine: NativeEngine) -> None:
@@ -170,7 +170,7 @@ def test_a_kept_wrong_branch_is_a_sequence_like_any_other(model: TinyModel, engi
     fresh = engine.new_sequence()
     engine.forward([Rows(fresh, np.array([*range(1, 64), 70, 3, 4, 5], np.int32))])
     assert sequence.length == fresh.length == 67
-    assert cache_of(engine, sequence, model) == cache_of(engine, fresh, model)
+    assert cache_of(engine, sequence) == cache_of(engine, fresh)
 
 
 def test_several_sequences_in_one_pass(engine: NativeEngine, truth: Truth) -> None:
@@ -203,10 +203,10 @@ def test_rollback_and_fork(model: TinyModel, engine: NativeEngine, truth: Truth)
     engine.forward([Rows(twin, np.array([8, 8, 8], np.int32))])
     [output] = engine.forward([Rows(sequence, np.array(truth.tokens[66:72], np.int32), want_hidden=layers)])
     check_rows(truth, list(range(66, 72)), output, set())
-    before = cache_of(engine, twin, model)
+    before = cache_of(engine, twin)
     fresh = engine.new_sequence()
     engine.forward([Rows(fresh, np.array([*truth.tokens[:70], 1, 2, 3, 8, 8, 8], np.int32))])
-    assert before == cache_of(engine, fresh, model)
+    assert before == cache_of(engine, fresh)
 
 
 class _Faulty(NativeEngine):

@@ -110,7 +110,8 @@ def encoded(kind: str, num_rows: int, num_columns: int, seed: int = 0, scale: fl
 
 
 def weights_of(kind: str, data: Bytes, num_rows: int) -> Float64:
-    return dequantize(data, GGMLType[kind]).reshape(num_rows, -1).astype(np.float64)
+    weights: Float64 = dequantize(data, GGMLType[kind]).reshape(num_rows, -1).astype(np.float64)
+    return weights
 
 
 def added_part(kind: str, data: Bytes, num_rows: int) -> Float64:
