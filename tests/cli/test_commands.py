@@ -15,12 +15,12 @@ from tests.tiny import TinyModel, tiny_gguf
 
 
 def test_demo(tiny: TinyModel) -> None:
-    result = run("demo", "-m", str(tiny.path), "--max-tokens", "12", "--threads", "1")
+    result = run("demo", "-m", str(tiny.path), "--max-tokens", "12", "--repeat", "2")
     assert result.exit_code == 0
     assert result.stdout.count("-- plain") == result.stdout.count("-- guessing ahead") == 5
     assert "edit-rename" in result.stdout
     assert "story-light (sampled)" in result.stdout
-    *_, tail = result.stdout.partition("tiny, 5 answers")
+    *_, tail = result.stdout.partition("tiny, 5 answers, 2 rounds\n")
     for word in ("tokens/s", "GB/s", "ratio", "alpha", "tau", "weight sweeps saved"):
         assert word in tail
     num_tokens = sum(int(line.split()[-7]) for line in result.stdout.splitlines() if line.endswith("  yes"))

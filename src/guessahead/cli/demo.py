@@ -55,9 +55,14 @@ _PAIR_TASKS: Final = (Task("code-lru"), Task("edit-types", temperature=0.8))
 @options.model_options
 @click.option("--pair", is_flag=True, help=f"{_PAIR['model']}, guessed by {_PAIR['draft_model']}.")
 @click.option("--max-tokens", type=int, default=128, show_default=True, help="Most tokens of each answer.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    help="Rounds, of which the first is shown and all are timed.  [default: 3; with --pair 1]",
+)
 @click.option("--gamma", type=int, help="Most tokens guessed per step.  [default: 4]")
 @debug_option
-def command(pair: bool, **values: Any) -> None:
+def command(pair: bool, repeat: int | None, **values: Any) -> None:
     """Generate some answers twice, plain and guessed ahead, and compare tokens and times.
 
     One of them is sampled, the others are greedy. The exit code is 1 if any token differs.
@@ -77,9 +82,12 @@ def command(pair: bool, **values: Any) -> None:
     prompts = _prompts()
     comparisons = []
     tasks = _PAIR_TASKS if pair else _TASKS
+    num_rounds = repeat or (1 if pair else 3)
     for task in tasks:
-        watch = _Watch(task, prompts[task.prompt_id], lm)
-        comparisons.append(compare(lm, prompts[task.prompt_id], arguments | task.settings, watch=watch))
+        prompt = prompts[task.prompt_id]
+        watch = _Watch(task, prompt, lm)
+        settings = arguments | task.settings
+        comparisons.append(compare(lm, prompt, settings, num_rounds=num_rounds, watch=watch))
         watch.finish(comparisons[-1])
     _print_table(tasks, comparisons)
     _print_totals(lm.name, comparisons)
@@ -96,11 +104,11 @@ class _Watch:
     """Streams both answers of one task under headings."""
 
     def __init__(self, task: Task, prompt: str, lm: LanguageModel) -> None:
+        from guessahead.cli.show import styled
+
         self._lm = lm
         self._answer: Answer | None = None
         self._plain = True
-        from guessahead.cli.show import styled
-
         click.echo(f"\n{_bold('## ' + task.title)}\n{styled(_shortened(prompt), dim=True)}")
 
     def __call__(self, plain: bool, chunk: Chunk) -> None:
@@ -155,15 +163,17 @@ def _print_table(tasks: Sequence[Task], comparisons: Sequence[Comparison]) -> No
 
 
 def _print_totals(model: str, comparisons: Sequence[Comparison]) -> None:
-    plain = _Total([comparison.plain[0] for comparison in comparisons])
-    ours = _Total([comparison.speculative[0] for comparison in comparisons])
+    plain = _Total([run for comparison in comparisons for run in comparison.plain])
+    ours = _Total([run for comparison in comparisons for run in comparison.speculative])
     num_tokens = sum(comparison.num_tokens for comparison in comparisons)
     num_identical = sum(comparison.num_identical for comparison in comparisons)
     same = all(comparison.identical for comparison in comparisons)
     drafter = comparisons[0].speculative[0].stats.drafter
     alpha = _over(ours.sum(lambda g: g.stats.num_accepted), ours.sum(lambda g: g.stats.num_tested))
-    saved = int(ours.sum(lambda g: g.stats.num_sweeps_saved))
-    click.echo(f"\n{model}, {len(comparisons)} answers")
+    num_rounds = len(comparisons[0].plain)
+    saved = int(ours.sum(lambda g: g.stats.num_sweeps_saved)) // num_rounds
+    rounds = f", {num_rounds} rounds" if num_rounds > 1 else ""
+    click.echo(f"\n{model}, {len(comparisons)} answers{rounds}")
     for label, total in (("plain", plain), (drafter, ours)):
         gb = f"{_number(total.gb_per_second, 1)} GB/s of weights"
         click.echo(f"  {label:14} {_number(total.tokens_per_second, 1):>6} tokens/s   {gb}")
