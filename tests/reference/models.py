@@ -53,9 +53,9 @@ def quantise_inputs(model: PreTrainedModel, matrices: Container[str]) -> None:
     """
 
     def rounded(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        blocks = inputs[0].unflatten(-1, (-1, 32))
+        blocks = inputs[0].reshape(*inputs[0].shape[:-1], -1, 32)
         steps = (blocks.abs().amax(dim=-1, keepdim=True) / 127).clamp(min=1e-30)
-        return ((blocks / steps).round() * steps).flatten(-2)
+        return ((blocks / steps).round() * steps).reshape(inputs[0].shape)
 
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and f"{name}.weight" in matrices:
@@ -72,19 +72,19 @@ def logits_of(model: PreTrainedModel, token_ids: Iterable[int]) -> Logits:
 def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, Float32]]:
     """A llama model's configuration and its dequantised weights, both as transformers wants them."""
     with GGUFFile.open(path) as file:
-        number = {name.removeprefix("llama."): value for name, value in file.metadata.items()}
+        number: dict[str, Any] = {name.removeprefix("llama."): value for name, value in file.metadata.items()}
         heads = {"attn_q": number["attention.head_count"], "attn_k": number["attention.head_count_kv"]}
         weights = {}
         for name, tensor in file.tensors.items():
             values = dequantize(np.frombuffer(tensor.data, np.uint8), tensor.type).reshape(tensor.shape)
             for stem, count in heads.items():
                 if f".{stem}." in name:
-                    values = to_original_rows(values, int(count))
+                    values = to_original_rows(values, count)
             weights[original_name(name)] = values.copy()  # the file is closed below
     tied = "lm_head.weight" not in weights
     if tied:
         weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
-    config = {
+    config: dict[str, object] = {
         "vocab_size": len(weights["model.embed_tokens.weight"]),
         "hidden_size": number["embedding_length"],
         "intermediate_size": number["feed_forward_length"],

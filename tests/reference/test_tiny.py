@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ NUM_POSITIONS = 512
 # Every shape has something of its own: grouped, single or separate key-value heads; heads of 16 to 64 (whose
 # halves fill no register, or several); heads wider than the model divides into; tied or own output matrix;
 # a vocabulary that is no multiple of a tile; every weight format.
-SHAPES = {
+SHAPES: dict[str, dict[str, Any]] = {
     "f32-grouped": {"format": "F32"},
     "f32-wide-heads": {"format": "F32", "head_dim": 40, "rope_base": 5e5},
     "f16-separate": {"format": "F16", "kv_heads": 4, "vocab": 331},
