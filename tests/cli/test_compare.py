@@ -78,7 +78,7 @@ def test_verdict_counts_from_one() -> None:
     assert comparison.verdict == "identical: NO (1/3 tokens; first difference at token 2)"
 
 
-def test_ratio_is_the_median_over_rounds() -> None:
+def test_ratio_is_that_of_the_medians() -> None:
     plain = tuple(_generation((1,) * 11, _stats(seconds=1.0)) for _ in range(3))
     ours = tuple(_generation((1,) * 11, _stats(seconds=seconds)) for seconds in (0.5, 0.25, 5.0))
     assert Comparison(plain, ours).ratio == pytest.approx(2.0)

@@ -63,13 +63,8 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """Speed guessed ahead over speed plain: the median over the rounds."""
-        return _median(
-            [
-                _over(ours.stats.tokens_per_second, plain.stats.tokens_per_second)
-                for plain, ours in zip(self.plain, self.speculative, strict=True)
-            ]
-        )
+        """Speed guessed ahead over speed plain, of the medians over the rounds."""
+        return _over(self.tokens_per_second, self.plain_tokens_per_second)
 
     @property
     def prediction(self) -> Prediction | None:
@@ -180,11 +175,8 @@ def _difference(one: Generation, other: Generation) -> int | None:
 
 
 def _median_rate(generations: Sequence[Generation]) -> float | None:
-    return _median([generation.stats.tokens_per_second for generation in generations])
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+    rates = [generation.stats.tokens_per_second for generation in generations]
+    known = [rate for rate in rates if rate is not None]
     return median(known) if known else None
 
 

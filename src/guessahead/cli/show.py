@@ -146,7 +146,7 @@ def comparison_figures(comparison: Comparison) -> list[tuple[str, str]]:
     note = ""
     if prediction is not None:
         note = f" (predicted {prediction.ratio:.2f} from c = {prediction.c:.3f}, v = {prediction.v:.2f})"
-    rounds = f", median of {len(comparison.plain)} rounds" if len(comparison.plain) > 1 else ""
+    rounds = f", medians of {len(comparison.plain)} rounds" if len(comparison.plain) > 1 else ""
     gb = "" if plain.stats.gb_per_second is None else f", {plain.stats.gb_per_second:.1f} GB/s of weights"
     return [
         _tokens(ours),
