@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -161,7 +162,7 @@ def resolved_seed(choice: Choice) -> int:
     return choice.params.seed
 
 
-def chooser_arguments(choice: Choice) -> dict[str, object]:
+def chooser_arguments(choice: Choice) -> dict[str, Any]:
     """A Choice as the keyword arguments of the native `Chooser` (a greedy one needs no seed and gets 0)."""
     params = choice.params
     return {

@@ -30,7 +30,8 @@ class Draft:
     token_ids: n guessed tokens; n == 0 is legal and makes the step a plain step.
     parents: parent node of each node, -1 = the last committed token, parents[i] < i; None = a chain.
     confidence: the drafter's estimate that a node is right given that its parent is (for the controller).
-    origins: name of the drafter that guessed each node, where several were merged; None = the one that proposed.
+    origins: name of the drafter that guessed each node, where several were merged; None = the one that
+        proposed.
     """
 
     token_ids: Int32 = field(default_factory=lambda: EMPTY_IDS)
@@ -66,8 +67,10 @@ class SamplingParams:
     top_k: keep the k most likely tokens; 0 = all.
     top_p: keep the smallest most likely set whose probability reaches top_p, in (0, 1].
     min_p: drop tokens less likely than min_p times the most likely one, in [0, 1].
-    repetition_penalty: > 0; logits of tokens in prompt or output are divided (if positive) or multiplied by it.
-    frequency_penalty, presence_penalty: subtracted per occurrence / once, for tokens of the output, in [-2, 2].
+    repetition_penalty: > 0; logits of tokens in prompt or output are divided (if positive) or multiplied
+        by it.
+    frequency_penalty, presence_penalty: subtracted per occurrence / once, for tokens of the output,
+        in [-2, 2].
     logit_bias: token id -> value added to its logit; -inf (or -100 and below) bans the token.
     min_tokens: end-of-sequence tokens are banned until this many output tokens exist.
     seed: of the sampling noise; None = a fresh one for each generation.

@@ -67,8 +67,6 @@ def cache_of(engine: NativeEngine, sequence: SequenceState) -> bytes:
     """Keys and values of all layers and positions."""
     assert isinstance(sequence, NativeSequence)
     parts = [
-        part.tobytes()
-        for layer in range(engine.info.num_layers)
-        for part in sequence.native.cached(layer)
+        part.tobytes() for layer in range(engine.info.num_layers) for part in sequence.native.cached(layer)
     ]
     return b"".join(parts)

@@ -25,7 +25,9 @@ PROMPT = [5, 9, 40, 77, 5, 9, 40, 200, 33]
 NUM_GREEDY = 140  # so that sequences cross two page borders
 
 
-@pytest.fixture(scope="module", params=[*((s, f) for s in SHAPES for f in FORMATS), ("odd", "F32")], ids="-".join)
+@pytest.fixture(
+    scope="module", params=[*((s, f) for s in SHAPES for f in FORMATS), ("odd", "F32")], ids="-".join
+)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     shape, format = request.param
     path = tmp_path_factory.mktemp("tiny") / "m.gguf"
@@ -82,7 +84,9 @@ def test_any_number_of_rows(engine: NativeEngine, truth: Truth) -> None:
 @pytest.mark.parametrize(
     "settings", [{"threads": 1}, {"threads": 3}, *({"isa": isa} for isa in _native.isas())], ids=str
 )
-def test_any_thread_count_and_instruction_set(model: TinyModel, truth: Truth, settings: dict[str, Any]) -> None:
+def test_any_thread_count_and_instruction_set(
+    model: TinyModel, truth: Truth, settings: dict[str, Any]
+) -> None:
     other = load(model, **{"threads": 2} | settings)
     check_chains(other, truth, [1, 3, 4, 7, 33], [20, 60])
     again = one_by_one(other, PROMPT, 70)
@@ -194,7 +198,7 @@ def test_several_sequences_in_one_pass(engine: NativeEngine, truth: Truth) -> No
 
 
 def test_rollback_and_fork(model: TinyModel, engine: NativeEngine, truth: Truth) -> None:
-    """What a rolled-back or forked sequence computes next is the truth's; the two do not disturb each other."""
+    """What a rolled-back or forked sequence computes next is the truth's; neither disturbs the other."""
     layers = tuple(range(engine.info.num_layers))
     sequence = engine.new_sequence()
     engine.forward([Rows(sequence, np.array([*truth.tokens[:70], 1, 2, 3], np.int32))])
@@ -232,7 +236,10 @@ class _Faulty(NativeEngine):
 
 
 def _without_tree(requests: list[Rows]) -> list[Rows]:
-    return [Rows(r.sequence, r.token_ids, None, r.choice, r.choose_from, r.want_logits, r.want_hidden) for r in requests]
+    return [
+        Rows(r.sequence, r.token_ids, None, r.choice, r.choose_from, r.want_logits, r.want_hidden)
+        for r in requests
+    ]
 
 
 def test_planted_faults_are_caught(model: TinyModel, engine: NativeEngine, truth: Truth) -> None:

@@ -18,6 +18,7 @@ from guessahead.sampling import chooser_arguments
 from guessahead.types import Float32, Int32
 
 MAX_ROWS = 64
+MAX_THREADS = 256
 ACTIVATIONS = ("int8", "f32")
 
 
@@ -103,17 +104,19 @@ class NativeEngine:
         activations: str = "int8",
         isa: str | None = None,
     ) -> NativeEngine:
-        """Load a model. isa: "avx2", "scalar"; None = GUESSAHEAD_ISA, else the best this CPU has.
+        """Load a model.
+
+        isa: "avx512", "avxvnni", "avx2" or "scalar"; None = GUESSAHEAD_ISA, else the best this CPU has.
 
         Raises ModelError where the file cannot be used, ParameterError for impossible settings.
         """
         if threads is None:
-            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            threads = min(threads, 256)
-        if not 1 <= threads <= 256:
-            raise ParameterError(f"threads is {threads}; it must be from 1 to 256")
+            threads = min(_num_cores(), MAX_THREADS)
+        if not 1 <= threads <= MAX_THREADS:
+            raise ParameterError(f"threads is {threads}; it must be from 1 to {MAX_THREADS}")
         if activations not in ACTIVATIONS:
-            raise ParameterError(f"activations is {activations!r}; it must be one of {', '.join(ACTIVATIONS)}")
+            known = ", ".join(ACTIVATIONS)
+            raise ParameterError(f"activations is {activations!r}; it must be one of {known}")
         isa = os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa
         try:
             _native.isa(isa)
@@ -185,7 +188,9 @@ class NativeEngine:
         if parents is not None:
             _check_parents(parents, len(tokens), choose_from)
         if job.num_tentative + 1 > self._info.max_rows:
-            raise ParameterError(f"{job.num_tentative} guesses are too many for {self._info.max_rows} rows a pass")
+            raise ParameterError(
+                f"{job.num_tentative} guesses are too many for {self._info.max_rows} rows a pass"
+            )
         deepest = job.num_committed + _depth(parents, choose_from, job.num_tentative)
         if rows.sequence.length + deepest > self._info.context_length:
             raise PromptError(
@@ -217,14 +222,20 @@ class NativeEngine:
         tap = any(job.rows.want_hidden for job, _ in batch)
         results = self._plan.forward(arguments, tap)
         for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
-            for layer in job.rows.want_hidden:
-                job.hidden.setdefault(layer, []).append(hidden[layer])
+            if hidden is not None:
+                for layer in job.rows.want_hidden:
+                    job.hidden.setdefault(layer, []).append(hidden[layer])
             if job.rows.want_logits and logits:
                 job.logits = {row + job.offset: values for row, values in logits.items()}
             if job.offset + size == len(job.tokens):
                 job.chosen = chosen
             job.offset += size
             job.num_passes += 1
+
+
+def _num_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _output(job: _Job) -> PassOutput:

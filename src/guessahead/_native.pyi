@@ -1,0 +1,148 @@
+"""What native/bindings.cpp and native/choose_bindings.cpp offer to Python.
+
+tests/native/test_stub.py compares names and arguments with the module.
+"""
+
+from collections.abc import Mapping as _Mapping
+from collections.abc import Sequence as _Sequence
+
+import numpy as _np
+import numpy.typing as _npt
+
+_Bytes = _npt.NDArray[_np.uint8]
+_Int32 = _npt.NDArray[_np.int32]
+_Float32 = _npt.NDArray[_np.float32]
+_Float64 = _npt.NDArray[_np.float64]
+
+KINDS: _Sequence[str]
+PAGE: int
+
+def isa(wanted: str = "") -> str:
+    """Name of the instruction set that runs; "" = the best one. ValueError where it cannot be used."""
+
+def isas() -> list[str]:
+    """Names of the instruction sets that can be used here, the best first."""
+
+class Pool:
+    """Worker threads; the caller is one of them."""
+
+    def __init__(self, threads: int) -> None: ...
+    @property
+    def size(self) -> int: ...
+
+class Matrix:
+    """A weight matrix of n outputs by k inputs, repacked into tiles."""
+
+    @staticmethod
+    def pack(pool: Pool, kind: str, n: int, k: int, data: _Bytes, order: _Int32 | None = None) -> Matrix:
+        """data: the bytes of the file, row by row. order: which row of it becomes output i."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    def dequantise(self) -> _Float32:
+        """All values, float32[n, k]."""
+
+    def matmul(self, pool: Pool, x: _Float32, isa: str = "", int8: bool = True) -> _Float32:
+        """x float32[m, k] -> float32[m, n]."""
+
+class Sequence:
+    """The cache of one running sequence. ValueError for a path or a length that it does not have."""
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def num_bytes(self) -> int: ...
+    def keep(self, path: _Int32, /) -> None: ...
+    def rollback(self, length: int, /) -> None: ...
+    def fork(self) -> Sequence: ...
+    def cached(self, layer: int) -> tuple[_Float32, _Float32]:
+        """Keys and values of one layer, float32[length, heads, head_dim] each."""
+
+class Chooser:
+    """choose() along one path; arguments from guessahead.sampling.chooser_arguments."""
+
+    def __init__(
+        self,
+        *,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        min_p: float,
+        repetition_penalty: float,
+        frequency_penalty: float,
+        presence_penalty: float,
+        logit_bias: _Sequence[tuple[int, float]],
+        eos_ids: _Sequence[int],
+        min_tokens: int,
+        seed: int,
+        stream: int,
+        history: _Int32,
+        prompt_length: int,
+    ) -> None: ...
+    def choose(self, logits: _Float32) -> int:
+        """The token that follows history + pushed; logits: float32[vocab]."""
+
+    def push(self, token: int) -> None:
+        """Append a token to the path."""
+
+# (sequence, tokens, parents or None, committed, chooser or None, want logits)
+_Request = tuple[Sequence, _Int32, _Int32 | None, int, Chooser | None, bool]
+# (chosen, row -> logits or None, per tap float32[rows, width] or None)
+_Output = tuple[_Int32, dict[int, _Float32] | None, list[_Float32] | None]
+
+class Plan:
+    """The operations of one pass over preallocated buffers, which are named by the numbers `buffer` gives."""
+
+    def __init__(
+        self,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        max_rows: int,
+        context: int,
+        pool: Pool,
+        isa: str = "",
+        half_cache: bool = False,
+    ) -> None: ...
+    @property
+    def isa(self) -> str: ...
+    def buffer(self, width: int, quantised: bool = False, compact: bool = False) -> int: ...
+    def vector(self, values: _Float32, /) -> int: ...
+    def embed(self, table: Matrix, dst: int, scale: float = 1.0) -> None: ...
+    def rmsnorm(self, src: int, weight: int, eps: float, dst: int) -> None: ...
+    def matmul(self, src: int, products: _Sequence[tuple[Matrix, int, int, bool]]) -> None:
+        """products: (matrix, destination buffer, bias vector or -1, add to the destination)."""
+
+    def attention(
+        self,
+        layer: int,
+        q: int,
+        k: int,
+        v: int,
+        dst: int,
+        heads: int,
+        inverse_frequencies: _Sequence[float],
+        scale: float,
+    ) -> None: ...
+    def gated(self, src: int, gate_weight: Matrix, up_weight: Matrix, gate: int, up: int, dst: int) -> None:
+        """dst = silu(src * gate_weight) * (src * up_weight)."""
+
+    def tap(self, src: int) -> None: ...
+    def logits(self, src: int) -> None: ...
+    def new_sequence(self) -> Sequence: ...
+    def set_profiling(self, on: bool) -> None: ...
+    @property
+    def profile(self) -> _Mapping[str, float]:
+        """Seconds per kind of operation since profiling was switched on."""
+
+    def forward(self, requests: _Sequence[_Request], tap: bool = False) -> list[_Output]:
+        """One pass over the rows of all requests."""
+
+def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
+def softmax_weights(distances: _Float64) -> list[int]: ...
