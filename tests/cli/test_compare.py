@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from guessahead.cli.comparison import Comparison, predict, predicted_tau
+from guessahead.bench.comparison import Comparison, predict, predicted_tau
 from guessahead.stats import Recorder, Stats, StepTimes, predict_speedup, predict_tau
 from guessahead.types import Draft, Generation, Int32, Verdict
 from tests.tiny import TinyModel

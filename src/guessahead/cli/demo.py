@@ -15,7 +15,7 @@ from guessahead.cli.base import EXIT_DIFFERENT, debug_option
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.cli.comparison import Comparison
+    from guessahead.bench.comparison import Comparison
     from guessahead.cli.show import Answer
     from guessahead.model import LanguageModel
     from guessahead.run import Chunk
@@ -67,7 +67,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
 
     One of them is sampled, the others are greedy. The exit code is 1 if any token differs.
     """
-    from guessahead.cli.comparison import compare
+    from guessahead.bench.comparison import compare
 
     if pair:
         if values["model"] or values["draft_model"]:

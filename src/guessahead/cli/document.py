@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guessahead.cli.comparison import Comparison
+    from guessahead.bench.comparison import Comparison
     from guessahead.model import LanguageModel
     from guessahead.types import Generation
 

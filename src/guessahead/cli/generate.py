@@ -81,7 +81,7 @@ def _compare(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
 ) -> tuple[Generation, int]:
     """Only the answer that was guessed ahead is shown: a reader of stdout gets one text."""
-    from guessahead.cli.comparison import compare
+    from guessahead.bench.comparison import compare
     from guessahead.cli.document import comparison_document
     from guessahead.cli.show import comparison_figures, print_figures
 

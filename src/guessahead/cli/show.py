@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from guessahead.cli.comparison import predicted_tau
+from guessahead.bench.comparison import predicted_tau
 from guessahead.run import TARGET
 from guessahead.text import StreamDecoder
 
 if TYPE_CHECKING:
-    from guessahead.cli.comparison import Comparison
+    from guessahead.bench.comparison import Comparison
     from guessahead.run import Chunk
     from guessahead.stats import Stats
     from guessahead.tokenizer import Tokenizer
