@@ -24,10 +24,11 @@ Watch = Callable[[bool, "Chunk"], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rounds of one request, interleaved: plain[i] ran just before speculative[i]."""
+    """Rounds of one request, interleaved. untimed: further runs, whose tokens have to be the same."""
 
     plain: tuple[Generation, ...]
     speculative: tuple[Generation, ...]
+    untimed: tuple[Generation, ...] = ()
 
     @property
     def first_difference(self) -> int | None:
@@ -36,7 +37,7 @@ class Comparison:
         Where only the text or its end differs, that is the number of tokens.
         """
         reference = self.plain[0]
-        found = [_difference(reference, other) for other in (*self.plain, *self.speculative)]
+        found = [_difference(reference, other) for other in (*self.plain, *self.speculative, *self.untimed)]
         return min((index for index in found if index is not None), default=None)
 
     @property

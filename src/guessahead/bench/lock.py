@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from guessahead.errors import ModelError
+from guessahead.errors import InputError
 from guessahead.fetch import cache_dir
 
 _FILE: Final = "timing.lock"
@@ -26,7 +26,7 @@ def alone(tell: Callable[[str], None]) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a+", encoding="utf-8")
     except OSError as error:
-        raise ModelError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -68,6 +66,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
     One of them is sampled, the others are greedy. The exit code is 1 if any token differs.
     """
     from guessahead.bench.comparison import compare
+    from guessahead.bench.workload import default_tasks
 
     if pair:
         if values["model"] or values["draft_model"]:
@@ -79,7 +78,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
         arguments["gamma"] = values["gamma"]
     if draft_model is not None:
         arguments |= {"drafter": "draft-model", "draft_model": draft_model}
-    prompts = _prompts()
+    prompts = {entry.prompt_id: entry.prompt for entry in default_tasks()}
     comparisons = []
     tasks = _PAIR_TASKS if pair else _TASKS
     num_rounds = repeat or (1 if pair else 3)
@@ -93,11 +92,6 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
     _print_totals(lm.name, comparisons)
     identical = all(comparison.identical for comparison in comparisons)
     click.get_current_context().exit(0 if identical else EXIT_DIFFERENT)
-
-
-def _prompts() -> dict[str, str]:
-    text = resources.files("guessahead.data").joinpath("workload.jsonl").read_text(encoding="utf-8")
-    return {entry["id"]: entry["prompt"] for entry in map(json.loads, text.splitlines())}
 
 
 class _Watch:

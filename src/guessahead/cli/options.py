@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -110,17 +110,17 @@ def generation_options(function: _Function) -> _Function:
     return function
 
 
-_MODEL_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
+_DRAFT_MODEL_OPTION: Final = click.option(
+    "--draft-model",
+    metavar="NAME|FILE",
+    help="A second, smaller model with the same tokenizer, that guesses.",
+)
+_TARGET_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     click.option(
         "-m",
         "--model",
         metavar="NAME|FILE",
         help=f"A model of the catalogue or a GGUF file.  [default: {DEFAULT_MODEL}]",
-    ),
-    click.option(
-        "--draft-model",
-        metavar="NAME|FILE",
-        help="A second, smaller model with the same tokenizer, that guesses.",
     ),
     click.option("--threads", type=int, help="Worker threads.  [default: one per core]"),
     click.option("--context", type=int, help="Most tokens of prompt and answer.  [default: the model's own]"),
@@ -134,10 +134,20 @@ _MODEL_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
 )
 
 
+def target_options(function: _Function) -> _Function:
+    """Adds --model and how to load it."""
+    return _decorated(function, _TARGET_OPTIONS)
+
+
 def model_options(function: _Function) -> _Function:
     """Adds --model, --draft-model and how to load them."""
+    model, *rest = _TARGET_OPTIONS
+    return _decorated(function, (model, _DRAFT_MODEL_OPTION, *rest))
+
+
+def _decorated(function: _Function, decorators: Sequence[Callable[[Any], Any]]) -> _Function:
     decorated: Any = function
-    for decorate in reversed(_MODEL_OPTIONS):
+    for decorate in reversed(decorators):
         decorated = decorate(decorated)
     added: _Function = decorated
     return added

@@ -1,0 +1,136 @@
+"""`guessahead bench`: every drafter against plain decoding; `bench passes`, `bench kernels` are below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from guessahead.cli import options
+from guessahead.cli.base import EXIT_DIFFERENT, Commands
+from guessahead.cli.bench_common import (
+    measuring_options,
+    names,
+    native_isa,
+    num_threads,
+    peak_meter,
+    tell,
+    timing,
+    write,
+)
+from guessahead.options import GenerateOptions
+
+if TYPE_CHECKING:
+    from guessahead.model import LanguageModel
+
+_CONTEXT_OF_V: Final = 100
+_ROUNDS_OF_V: Final = 9
+
+
+@click.group(
+    "bench",
+    cls=Commands,
+    commands_by_name={
+        "passes": ("guessahead.cli.bench_passes", "Whole passes of m rows, against the roofline."),
+        "kernels": ("guessahead.cli.bench_kernels", "Products of one matrix with m rows, by format."),
+    },
+    invoke_without_command=True,
+)
+@options.model_options
+@click.option("--drafters", callback=names, metavar="A,B", help="Which ones.  [default: all that can run]")
+@click.option(
+    "--prompts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.jsonl",
+    help="Objects with id, category and prompt, one a line.  [default: the 24 that come along]",
+)
+@click.option("--only", callback=names, metavar="A,B", help="Only prompts with these ids or categories.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=96,
+    show_default=True,
+    help="Most tokens of an answer.",
+)
+@click.option(
+    "--gamma",
+    type=click.IntRange(min=0),
+    default=GenerateOptions().gamma,
+    show_default=True,
+    help="Most tokens guessed per step.",
+)
+@click.option("--sampled", is_flag=True, help="Temperature 0.8, top-p 0.95, seed 1, instead of greedy.")
+@click.option("--fixed-length", is_flag=True, help="No end of text before --max-tokens.")
+@measuring_options(rounds=3)
+def command(json_file: IO[str], **values: Any) -> None:
+    """Measure every drafter against plain decoding, interleaved, prompt by prompt.
+
+    Tables go to stderr; the last thing is one JSON document. The exit code is 1 if any token differs.
+    """
+    context = click.get_current_context()
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
+    from guessahead.cli.bench_tables import print_drafters
+
+    lm, draft_model = options.load_model(values), options.load_draft_model(values)
+    document = _measure(lm, draft_model, values)
+    print_drafters(document)
+    write(document, native_isa(lm), num_threads(values), json_file)
+    counts = document["identical"]
+    context.exit(0 if counts["num_identical"] == counts["num_rows"] else EXIT_DIFFERENT)
+
+
+def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[str, Any]) -> dict[str, Any]:
+    from guessahead.bench import drafters
+    from guessahead.bench.passes import DEFAULT_ROWS, time_passes
+    from guessahead.bench.workload import default_tasks, read_tasks, select
+
+    given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
+    tasks = select(given, values["only"])
+    chosen = values["drafters"] or drafters.runnable_drafters(has_draft_model=draft_model is not None)
+    shared = _shared_arguments(values)
+    variants = {
+        name: shared | drafters.arguments_of(name, lm, draft_model)
+        for name in dict.fromkeys((drafters.PLAIN, *chosen))
+    }
+    most = values["gamma"] + 1
+    rows = [m for m in range(1, most + 1) if m in DEFAULT_ROWS or m == most]
+    at = min(_CONTEXT_OF_V, lm.engine.info.context_length // 2)
+    with timing():
+        meter = peak_meter(native_isa(lm), num_threads(values))
+        times = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
+        report = drafters.run(lm, tasks, variants, num_rounds=values["repeat"], tell=tell)
+        meter.measure()
+    passes = [{"rows": m, "ms": times.seconds(at, m) * 1e3, "v": times.v(at, m)} for m in times.rows]
+    return {
+        **report.to_dict({int(entry["rows"]): entry["v"] for entry in passes}),
+        "model": lm.name,
+        "draft_model": draft_model.name if draft_model is not None else None,
+        **{name: values[name] for name in ("max_tokens", "gamma", "sampled", "fixed_length")},
+        "num_rounds": values["repeat"],
+        "peaks": meter.to_dict(),
+        "bytes_per_pass": lm.engine.info.bytes_per_pass,
+        "passes": {"context": at, "identical": times.identical, "rows": passes},
+    }
+
+
+def _shared_arguments(values: dict[str, Any]) -> dict[str, Any]:
+    """What all drafters are given alike."""
+    from guessahead.bench.drafters import SAMPLED
+
+    shared: dict[str, Any] = {"max_tokens": values["max_tokens"], "gamma": values["gamma"]}
+    if values["fixed_length"]:
+        shared["min_tokens"] = values["max_tokens"]
+    return shared | (SAMPLED if values["sampled"] else {})
+
+
+def _refuse_options(context: click.Context) -> None:
+    """Options before the name of a sub-command would be ignored."""
+    for parameter in context.command.params:
+        given = parameter.name and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+        if given and parameter.name != "debug":
+            name = context.invoked_subcommand
+            raise click.UsageError(f"{parameter.opts[0]} belongs behind {name!r}", context)

@@ -1,0 +1,71 @@
+"""`guessahead bench kernels`: products of one matrix with m rows."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Any, Final
+
+import click
+
+from guessahead.cli.base import EXIT_DIFFERENT
+from guessahead.cli.bench_common import (
+    measuring_options,
+    names,
+    num_threads,
+    numbers,
+    shapes,
+    tell,
+    timing,
+    write,
+)
+from guessahead.errors import ParameterError
+
+_ROWS: Final = "1,2,3,4,5,6,8,12,16"
+# Of Qwen2.5-Coder-1.5B (up, down) and of SmolLM2-135M (up, down, output).
+_SHAPES: Final = "1536x8960,8960x1536,576x1536,1536x576,576x49152"
+
+
+@click.command("kernels")
+@click.option("--formats", callback=names, metavar="A,B", help="GGUF types.  [default: all]")
+@click.option("--rows", callback=numbers, default=_ROWS, show_default=True, help="Rows of activations.")
+@click.option(
+    "--shapes",
+    callback=shapes,
+    default=_SHAPES,
+    show_default=True,
+    metavar="KxN,...",
+    help="Inputs x outputs.",
+)
+@click.option("--threads", type=click.IntRange(1, 256), help="Worker threads.  [default: one per core]")
+@click.option("--isa", help="Instruction set.  [default: GUESSAHEAD_ISA, else the best one here]")
+@measuring_options(rounds=3)
+def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
+    """Time products of one matrix, its weights read from memory, with m rows; compare their bits.
+
+    Tables go to stderr, the JSON document to stdout. The exit code is 1 if any row is not, to the bit, what
+    it is alone and what the scalar kernels give.
+    """
+    from guessahead import _native
+    from guessahead.bench.kernels import bench_kernels
+    from guessahead.cli.bench_tables import print_kernels
+
+    try:
+        isa = _native.isa(os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
+    threads = num_threads(values)
+    with timing():
+        document = bench_kernels(
+            _native.Pool(threads),
+            isa,
+            formats=values["formats"] or tuple(_native.KINDS),
+            shapes=values["shapes"],
+            rows=values["rows"],
+            num_rounds=values["repeat"],
+            tell=tell,
+        )
+    print_kernels(document)
+    write(document, isa, threads, json_file)
+    click.get_current_context().exit(
+        0 if all(row["bit_identical"] for row in document["rows"]) else EXIT_DIFFERENT
+    )

@@ -1,0 +1,64 @@
+"""`guessahead bench passes`: whole passes of m rows."""
+
+from __future__ import annotations
+
+from typing import IO, Any, Final
+
+import click
+
+from guessahead.catalogue import DEFAULT_MODEL
+from guessahead.cli import options
+from guessahead.cli.base import EXIT_DIFFERENT
+from guessahead.cli.bench_common import (
+    measuring_options,
+    native_isa,
+    num_threads,
+    numbers,
+    peak_meter,
+    timing,
+    write,
+)
+
+_ROWS: Final = "1,2,3,4,5,6,8,12,16"
+
+
+@click.command("passes")
+@options.target_options
+@click.option("--contexts", callback=numbers, default="100,4000", show_default=True, help="Cached tokens.")
+@click.option("--rows", callback=numbers, default=_ROWS, show_default=True, help="Rows of a pass.")
+@click.option(
+    "--prompt",
+    "prompt_tokens",
+    type=click.IntRange(min=0),
+    default=512,
+    show_default=True,
+    help="Length of a prompt to read; 0 leaves it out.",
+)
+@measuring_options(rounds=15)
+def command(json_file: IO[str], **values: Any) -> None:
+    """Time whole passes of m rows, all of them accepted, against the least time they could take.
+
+    That is the larger of bytes over read bandwidth and multiply-adds over the unit's peak, both measured in
+    the same run. Tables go to stderr, the JSON document to stdout. The exit code is 1 if any token differs
+    from plain decoding's.
+    """
+    from guessahead.bench.passes import bench_passes
+    from guessahead.cli.bench_tables import print_passes
+    from guessahead.loading import resolve
+
+    lm = options.load_model(values)
+    isa, threads = native_isa(lm), num_threads(values)
+    with timing():
+        document = bench_passes(
+            lm,
+            resolve(values["model"] or DEFAULT_MODEL),
+            peak_meter(isa, threads),
+            contexts=values["contexts"],
+            rows=values["rows"],
+            prompt_tokens=values["prompt_tokens"],
+            num_rounds=values["repeat"],
+            int8=values["activations"] == "int8",
+        )
+    print_passes(document)
+    write(document, isa, threads, json_file)
+    click.get_current_context().exit(0 if document["identical"] else EXIT_DIFFERENT)
