@@ -13,6 +13,7 @@ from guessahead.cli.base import EXIT_DIFFERENT, debug_option
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
+    from guessahead.bench.comparison import Comparison
     from guessahead.cli.show import Answer
     from guessahead.model import LanguageModel
     from guessahead.run import Chunk
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     "trace_file",
     type=click.File("w", encoding="utf-8", lazy=False),
     metavar="FILE.json",
-    help="Write every step: draft, rows, accepted path, times.",
+    help="Write every step (draft, rows, accepted path, times), for `guessahead report`.",
 )
 @debug_option
 def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
@@ -51,35 +52,38 @@ def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
     if trace_file is not None:
         arguments["trace"] = True
     run = _compare if values["compare"] else _generate
-    generation, exit_code = run(lm, text, arguments, values)
+    generation, comparison = run(lm, text, arguments, values)
     if trace_file is not None:
-        json.dump(generation.trace, trace_file, indent=1)
+        from guessahead.report.trace import trace_document
+
+        json.dump(trace_document(lm, generation, comparison), trace_file, indent=1)
         trace_file.write("\n")
-    click.get_current_context().exit(exit_code)
+    identical = comparison is None or comparison.identical
+    click.get_current_context().exit(0 if identical else EXIT_DIFFERENT)
 
 
 def _generate(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
-) -> tuple[Generation, int]:
+) -> tuple[Generation, None]:
     from guessahead.cli.document import generation_document
     from guessahead.cli.show import generation_figures, print_figures
 
     if values["as_json"]:
         generation = lm.generate(prompt, **arguments)
         _print_json(generation_document(lm, generation))
-        return generation, 0
+        return generation, None
     answer = _answer(lm, values)
     with lm.stream(prompt, **arguments) as stream:
         for chunk in stream:
             answer.show(chunk)
     answer.finish()
     print_figures([*_legend(answer), *generation_figures(stream.result), *_seed(stream.result, values)])
-    return stream.result, 0
+    return stream.result, None
 
 
 def _compare(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
-) -> tuple[Generation, int]:
+) -> tuple[Generation, Comparison]:
     """Only the answer that was guessed ahead is shown: a reader of stdout gets one text."""
     from guessahead.bench.comparison import compare
     from guessahead.cli.document import comparison_document
@@ -111,7 +115,7 @@ def _compare(
         answer.finish()
         seed = _seed(comparison.speculative[0], values)
         print_figures([*_legend(answer), *seed, *comparison_figures(comparison)])
-    return comparison.speculative[0], 0 if comparison.identical else EXIT_DIFFERENT
+    return comparison.speculative[0], comparison
 
 
 def _check_combination(values: dict[str, Any]) -> None:
