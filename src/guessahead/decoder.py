@@ -8,7 +8,7 @@ case of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,9 @@ import numpy as np
 
 from guessahead import tree
 from guessahead.accept import accept
+from guessahead.controller import Controller, FixedGamma, Policy
+from guessahead.costs import PassCosts
 from guessahead.engines.base import Rows
-from guessahead.errors import StateError
 from guessahead.run import Chunk, Request, Run
 from guessahead.types import Choice, Draft, Generation
 
@@ -34,10 +35,24 @@ class SpeculativeDecoder:
     right. `tokenizer` turns tokens into text and knows which tokens end it.
     """
 
-    def __init__(self, engine: Engine, drafter: Drafter, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        drafter: Drafter,
+        tokenizer: Tokenizer,
+        *,
+        costs: PassCosts | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        """costs: what passes of this engine cost, shared by its generations; None = learn from nothing.
+
+        clock: seconds, for all that is measured here; the replay engine has a virtual one.
+        """
         self._engine = engine
         self._drafter = drafter
         self._tokenizer = tokenizer
+        self._costs = PassCosts(engine.info.max_rows) if costs is None else costs
+        self._clock = clock
 
     def generate(self, request: Request) -> Generation:
         """The finished generation. Errors: as `stream`."""
@@ -57,35 +72,51 @@ class SpeculativeDecoder:
         """
         return self._steps(Run(request, self._engine.info, self._tokenizer, self._drafter.name))
 
+    def _policy(self, request: Request) -> Policy:
+        """Who decides how much to guess."""
+        if request.gamma is not None or not self._drafter.members:
+            return FixedGamma(self._drafter, request.gamma or 0)
+        return Controller(
+            self._drafter, self._costs, self._clock, max_tokens=request.max_tokens, explain=request.trace
+        )
+
     def _steps(self, run: Run) -> Generator[Chunk, None, Generation]:
-        engine, drafter = self._engine, self._drafter
+        engine, drafter, clock = self._engine, self._drafter, self._clock
+        policy = self._policy(run.request)
         sequence = engine.new_sequence()
         try:
-            started = perf_counter()
+            started = clock()
             drafter.begin(run.history, run.choice())
             while run.finish_reason is None:
                 # 1. Guess.
                 choice = run.choice()
-                draft = _propose(drafter, choice, run.budget)
-                proposed = perf_counter()
+                draft = _propose(policy, choice, run.budget)
+                proposed = clock()
                 # 2. One pass over what the cache lacks and the guesses.
                 rows = _rows(sequence, choice, draft, run)
                 [output] = engine.forward([rows])
-                forwarded = perf_counter()
+                forwarded = clock()
                 # 3. Keep the guesses that the target agrees with, and its own next token.
                 first_guess = len(rows.token_ids) - len(draft)
                 full = accept(draft, output.chosen[first_guess - 1 :])
                 # 4. Commit, up to where the text ends.
                 verdict = run.commit(rows, draft, full, output)
                 sequence.keep((verdict.path + first_guess).astype(np.int32))
-                committed = perf_counter()
+                committed = clock()
                 drafter.observe(verdict)
                 # 5. Count, and hand out.
-                observed = perf_counter()
+                observed = clock()
                 propose_seconds = (proposed - started) + (observed - committed)
-                chunk = run.count(propose_seconds, forwarded - proposed, committed - forwarded)
+                chunk = run.count(propose_seconds, forwarded - proposed, committed - forwarded, policy.why())
+                policy.observe(
+                    verdict,
+                    len(rows.token_ids),
+                    len(choice.history),
+                    forwarded - proposed,
+                    observed - started,
+                )
                 yield chunk
-                started = perf_counter()
+                started = clock()
         finally:
             try:
                 sequence.close()
@@ -94,14 +125,11 @@ class SpeculativeDecoder:
         return run.generation()
 
 
-def _propose(drafter: Drafter, choice: Choice, budget: int) -> Draft:
-    """The drafter's guesses; none before the first token, which must not come later than plain decoding's."""
-    if budget <= 0 or len(choice.history) == choice.prompt_length:
+def _propose(policy: Policy, choice: Choice, budget: int) -> Draft:
+    """The guesses of a step; none before the first token, which must not come later than plain decoding's."""
+    if len(choice.history) == choice.prompt_length:
         return Draft()
-    draft = drafter.propose(choice, budget)
-    if len(draft) > budget:
-        raise StateError(f"drafter {drafter.name!r} proposed {len(draft)} tokens; {budget} were allowed")
-    return draft
+    return policy.draft(choice, budget)
 
 
 def _rows(sequence: SequenceState, choice: Choice, draft: Draft, run: Run) -> Rows:

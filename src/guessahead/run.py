@@ -30,7 +30,8 @@ class Request:
     """What to generate.
 
     prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is drawn. max_tokens: at least 1.
-    gamma: most guesses per step. stops: texts that end the generation.
+    gamma: most guesses per step; None = as many as pay (see
+        controller.py). stops: texts that end the generation.
     logprobs: None, or how many alternatives to report per token.
     trace: keep a record of every step (see `Run.trace`).
     """
@@ -38,7 +39,7 @@ class Request:
     prompt_ids: Int32
     params: SamplingParams
     max_tokens: int
-    gamma: int = 4
+    gamma: int | None = None
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
     trace: bool = False
@@ -72,7 +73,7 @@ class Run:
         seed = request.params.seed
         self._seed = secrets.randbits(63) if seed is None else seed
         self._params = replace(request.params, seed=self._seed)
-        self._request, self._info, self._drafter = request, info, drafter
+        self.request, self._info, self._drafter = request, info, drafter
         self._limit = min(request.max_tokens, room)
         self._limit_reason = "length" if request.max_tokens <= room else "context"
         # Written once per position, so that views of it handed out earlier stay true.
@@ -97,17 +98,17 @@ class Run:
 
     @property
     def wants_logits(self) -> bool:
-        return self._request.logprobs is not None
+        return self.request.logprobs is not None
 
     @property
     def budget(self) -> int:
         """Most guesses that make sense now: a step emits one token more than it accepts guesses."""
         still_wanted = self._limit - self._num_emitted
-        return min(self._request.gamma, still_wanted - 1, self._info.max_rows - 1)
+        return min(still_wanted - 1, self._info.max_rows - 1)
 
     @property
     def _num_prompt(self) -> int:
-        return len(self._request.prompt_ids)
+        return len(self.request.prompt_ids)
 
     @property
     def _num_emitted(self) -> int:
@@ -142,25 +143,36 @@ class Run:
             num_accepted=len(nodes),
         )
         self._num_passes = output.num_passes
-        if self._request.trace:
+        if self.request.trace:
             self._steps.append(_step(rows, draft, full, output, self._chunk))
         return cut(full, num_taken)
 
-    def count(self, propose_seconds: float, forward_seconds: float, rest_seconds: float) -> Chunk:
-        """Note how long the step took that was just committed; returns what it adds."""
+    def count(
+        self,
+        propose_seconds: float,
+        forward_seconds: float,
+        rest_seconds: float,
+        why: Mapping[str, Any] | None = None,
+    ) -> Chunk:
+        """Note how long the step took that was just committed; returns what it adds.
+
+        why: the controller's reasons, for the trace.
+        """
         times = StepTimes(propose_seconds, forward_seconds, rest_seconds)
         self._recorder.time(times, self._num_passes)
-        if self._request.trace:
+        if self.request.trace:
             self._steps[-1]["seconds"] = {
                 "propose": times.propose,
                 "forward": times.forward,
                 "rest": times.rest,
             }
+            if why is not None:
+                self._steps[-1]["why"] = why
         return self._chunk
 
     def generation(self) -> Generation:
         """The result, once `finish_reason` is known."""
-        request = self._request
+        request = self.request
         if self.finish_reason is None:
             raise StateError("the generation has not ended yet")
         return Generation(
@@ -191,14 +203,15 @@ class Run:
         who guessed each ("target": nobody);
         kind: "plain" (no guesses), "correction" (the last token replaces a wrong guess), "bonus" (all guesses
         on the path were right and the last token comes on top), "cut" (the text ended within the guesses);
-        seconds: propose, forward, rest.
+        seconds: propose, forward, rest;
+        why: where the controller decided: what it weighed (see controller.py).
         """
         return {
             "model": self._info.name,
             "drafter": self._drafter,
-            "gamma": self._request.gamma,
+            "gamma": self.request.gamma,
             "seed": self._seed,
-            "prompt_token_ids": self._request.prompt_ids.tolist(),
+            "prompt_token_ids": self.request.prompt_ids.tolist(),
             "steps": self._steps,
             "finish_reason": self.finish_reason,
         }
@@ -219,7 +232,7 @@ class Run:
 
     def _add_logprobs(self, token_ids: list[int], rows: list[int], output: PassOutput) -> None:
         """rows[i]: the row after which token i was chosen."""
-        num_top = self._request.logprobs
+        num_top = self.request.logprobs
         if num_top is None or output.logits is None:
             return
         for token_id, row in zip(token_ids, rows, strict=False):

@@ -17,6 +17,7 @@ from guessahead.errors import ParameterError
 class Stats:
     """Raw counters; every rate is derived. Times are seconds, without what the reader does between steps.
 
+    gamma: guesses per step; None = the controller decided.
     num_tokens: tokens emitted. num_prompt_passes, num_passes: target passes of the first step (the prompt),
         and of all later ones.
     num_steps: steps after the first one. num_drafted, num_tested, num_accepted: guesses proposed, looked at
@@ -29,7 +30,7 @@ class Stats:
     """
 
     drafter: str
-    gamma: int
+    gamma: int | None
     num_prompt_tokens: int
     num_tokens: int
     num_prompt_passes: int
@@ -160,7 +161,7 @@ class Recorder:
         self._forward += times.forward
         self._rest += times.rest
 
-    def stats(self, *, drafter: str, gamma: int, num_prompt_tokens: int, bytes_per_pass: int) -> Stats:
+    def stats(self, *, drafter: str, gamma: int | None, num_prompt_tokens: int, bytes_per_pass: int) -> Stats:
         """Everything counted so far."""
         return Stats(
             drafter=drafter,

@@ -56,6 +56,18 @@ def positions(draft: Draft, num_committed: int) -> Int32:
     return (depths(draft) + (num_committed - 1)).astype(np.int32)
 
 
+def draft_of(
+    token_ids: list[int], parents: list[int] | None, confidence: list[float], origins: list[str]
+) -> Draft:
+    """A draft from lists; parents as in `Draft`."""
+    return Draft(
+        np.array(token_ids, np.int32),
+        None if parents is None else np.array(parents, np.int32),
+        np.array(confidence, np.float32),
+        tuple(origins),
+    )
+
+
 def path_to(draft: Draft, node: int) -> Int32:
     """int32[depth]: the nodes from the root to `node`, both counted; empty for ROOT."""
     parents = parents_of(draft)

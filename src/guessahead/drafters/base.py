@@ -6,21 +6,37 @@ whatever it proposes, the text that comes out is the target's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from guessahead.types import Choice, Draft, Int32, Verdict
 
 if TYPE_CHECKING:
     from guessahead.engines.base import Engine
+    from guessahead.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a drafter may use. engine: the target; draft_engine: a second model, if given."""
+    """What a drafter may use.
+
+    engine: the target; draft_engine: a second model, if given.
+    tokenizer: of both, for drafters that read text.
+    at_precision: makes an engine of the target's own weights in a smaller format ("q4", "q8").
+    """
 
     engine: Engine
     draft_engine: Engine | None = None
+    tokenizer: Tokenizer | None = None
+    at_precision: Callable[[str], Engine] | None = None
+
+
+class Gate(Protocol):
+    """Says when another guess would cost more than it brings."""
+
+    def more(self, confidence: float) -> bool:
+        """Called after each guess with its confidence: is one more worth its time?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +50,35 @@ class Drafter:
     Options: a frozen dataclass with the drafter's settings (int, float, bool or str); it checks their ranges
         itself and raises ParameterError. The registry builds it from `-o NAME=VALUE`.
     needs_hidden: layers whose hidden states every pass must capture; usually none.
-    needs_draft_engine: a second model must be loaded.
+    needs_draft_engine: a second model must be loaded. takes_draft_engine: it can use one.
+    pays_per_guess: each guess takes time of its own (a model's pass), so the controller decides before and
+        after each one, through `gate`; other drafters are asked for all they know, and that is cut.
+    prior: what its confidence is worth, by bucket (see acceptance.py), for the first guess and for later
+        ones; None = unknown, and then it is trusted step by step.
+    relative_cost: a first guess of the time of one guess, over a one-row pass of the target.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type] = NoOptions
     needs_hidden: tuple[int, ...] = ()
     needs_draft_engine: ClassVar[bool] = False
+    takes_draft_engine: ClassVar[bool] = False
+    pays_per_guess: ClassVar[bool] = False
+    prior: ClassVar[tuple[tuple[float, ...], tuple[float, ...]] | None] = None
+    relative_cost: float = 0.0
+    gate: Gate | None = None
 
     def __init__(self, options: Any, setup: Setup) -> None:
         """options: an instance of Options. Nothing is allocated before `begin`."""
+
+    @property
+    def members(self) -> tuple[Drafter, ...]:
+        """The drafters that the controller asks: itself, or those it consists of."""
+        return (self,)
+
+    def lag(self, choice: Choice) -> int:
+        """How many committed tokens it would have to read with a model before its first guess."""
+        return 0
 
     def begin(self, prompt_ids: Int32, choice: Choice) -> None:
         """A generation starts. choice: parameters (with the resolved seed) and history == prompt_ids."""

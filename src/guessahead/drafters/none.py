@@ -13,5 +13,9 @@ class NoDrafter(Drafter):
 
     name: ClassVar[str] = "none"
 
+    @property
+    def members(self) -> tuple[Drafter, ...]:
+        return ()  # nobody to ask
+
     def propose(self, choice: Choice, budget: int) -> Draft:
         return Draft()

@@ -1,0 +1,111 @@
+"""How likely is a guess to be right? Learned per drafter, online, from what the text turned out to be.
+
+A drafter states a confidence; what that is worth is counted in buckets of confidence, for the first guess
+and for deeper ones apart. On top comes one factor for how the last guesses did against what the buckets had
+promised, so that a drafter that begins to fail, or to shine, is noticed within some ten guesses whatever
+bucket they fall into.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Buckets by confidence: lower edges. Finer at the top, where long chains are won or lost.
+EDGES: Final = (0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96)
+_FINE: Final = 64  # the look-up table from confidence to bucket
+_BUCKET: Final = tuple(sum(i / _FINE >= edge for edge in EDGES) - 1 for i in range(_FINE + 1))
+
+# How many observations the prior of a bucket is worth: it is a guess, but a bucket sees few guesses at first.
+PRIOR_WEIGHT: Final = 4.0
+# A bucket remembers its last fifty or so guesses: text changes character within one answer.
+BUCKET_MEMORY: Final = 0.98
+# The common factor remembers a dozen, and is shrunk towards 1 as if this many guesses had gone as promised.
+RECENT_MEMORY: Final = 0.92
+RECENT_SHRINK: Final = 3.0
+# Nothing is certain: a chain of sure guesses must still end somewhere.
+MOST: Final = 0.985
+
+# A drafter that was never seen: how often its guesses are right, worth so many observations. Published pairs
+# of models lie between 0.55 and 0.9; too low a start would never ask, and asking corrects itself.
+MEAN_PRIOR: Final = 0.7
+MEAN_PRIOR_WEIGHT: Final = 3.0
+LONG_MEMORY: Final = 0.995  # some two hundred guesses: steady text deserves a steady estimate
+SHORT_MEMORY: Final = 0.92
+TURN: Final = 2.5  # standard deviations between both: then the text has turned and the long memory is wrong
+
+
+class Track:
+    """What one drafter's guesses were worth in one generation.
+
+    num_hits, num_trials: guesses that were right, and all that were compared with the text.
+    """
+
+    __slots__ = (
+        "_expected",
+        "_hit",
+        "_long",
+        "_mean",
+        "_prior",
+        "_ratio",
+        "_seen",
+        "_short",
+        "_tried",
+        "num_hits",
+        "num_trials",
+    )
+
+    def __init__(self, prior: tuple[tuple[float, ...], tuple[float, ...]] | None = None) -> None:
+        """prior: chance by bucket, for the first guess and for later ones; None = the confidence itself."""
+        middles = tuple((low + high) / 2 for low, high in zip(EDGES, (*EDGES[1:], 1.0), strict=True))
+        self._prior = (prior or (middles, middles))[0] + (prior or (middles, middles))[1]
+        self._tried = [0.0] * len(self._prior)
+        self._hit = [0.0] * len(self._prior)
+        self._expected = self._seen = 0.0
+        self._ratio = 1.0
+        self._long = [MEAN_PRIOR_WEIGHT, MEAN_PRIOR_WEIGHT * MEAN_PRIOR]
+        self._short = [0.0, 0.0]
+        self._mean = MEAN_PRIOR
+        self.num_hits = self.num_trials = 0
+
+    @property
+    def mean(self) -> float:
+        """How often the next guess of this drafter is right, whatever it will be."""
+        return self._mean
+
+    def chance(self, confidence: float, depth: int) -> float:
+        """The chance that a guess is right given that its parent is. depth: 0 = the next token."""
+        chance = self._of_bucket(self._index(confidence, depth)) * self._ratio
+        return chance if chance < MOST else MOST
+
+    def record(self, confidence: float, depth: int, hit: bool) -> None:
+        """A guess whose parent was right was right, or was not."""
+        index = self._index(confidence, depth)
+        self._expected = self._expected * RECENT_MEMORY + self._of_bucket(index)
+        self._seen = self._seen * RECENT_MEMORY + hit
+        self._ratio = (self._seen + RECENT_SHRINK) / (self._expected + RECENT_SHRINK)
+        self._tried[index] = self._tried[index] * BUCKET_MEMORY + 1.0
+        self._hit[index] = self._hit[index] * BUCKET_MEMORY + hit
+        self.num_trials += 1
+        self.num_hits += hit
+        self._learn_mean(hit)
+
+    def _learn_mean(self, hit: bool) -> None:
+        long, short = self._long, self._short
+        for counts, memory in ((long, LONG_MEMORY), (short, SHORT_MEMORY)):
+            counts[0] = counts[0] * memory + 1.0
+            counts[1] = counts[1] * memory + hit
+        mean, now = long[1] / long[0], short[1] / short[0]
+        spread = max(mean * (1.0 - mean), 0.02)
+        if short[0] > 4.0 and (now - mean) ** 2 * short[0] > TURN * TURN * spread:
+            long[0], long[1] = short[0], short[1]
+            mean = now
+        self._mean = min(mean, MOST)
+
+    def _of_bucket(self, index: int) -> float:
+        weighted = PRIOR_WEIGHT * self._prior[index] + self._hit[index]
+        return weighted / (PRIOR_WEIGHT + self._tried[index])
+
+    @staticmethod
+    def _index(confidence: float, depth: int) -> int:
+        bucket = _BUCKET[int(min(max(confidence, 0.0), 1.0) * _FINE)]
+        return bucket if depth == 0 else bucket + len(EDGES)

@@ -1,0 +1,44 @@
+"""When a drafter that pays for every guess should stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from guessahead.drafters.base import Gate
+
+if TYPE_CHECKING:
+    from guessahead.acceptance import Track
+
+
+class ChainGate(Gate):
+    """Tells a drafter that pays per guess when to stop."""
+
+    def __init__(self, track: Track, cap: int, each: float, price: float, seconds: list[float]) -> None:
+        self._track, self._cap, self._each = track, cap, each
+        self._price, self._seconds = price, seconds
+        self._reach, self._count = 1.0, 0
+
+    def more(self, confidence: float) -> bool:
+        self._reach *= self._track.chance(confidence, self._count)
+        self._count += 1
+        if self._count >= self._cap:
+            return False
+        gain = best_chain(
+            self._reach, self._track.mean, self._count, self._cap, self._each, self._price, self._seconds
+        )
+        return gain > 0.0
+
+
+def best_chain(
+    reach: float, mean: float, count: int, limit: int, each: float, price: float, seconds: list[float]
+) -> float:
+    """The most tokens that further guesses can gain, after `count` that are right with chance `reach`."""
+    best = total = 0.0
+    limit = min(limit, len(seconds) - 2)
+    for k in range(count + 1, limit + 1):
+        reach *= mean
+        total += reach
+        value = total - price * ((k - count) * each + seconds[k + 1] - seconds[count + 1])
+        if value > best:
+            best = value
+    return best

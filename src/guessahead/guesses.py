@@ -1,0 +1,133 @@
+"""The guesses of one step while they are weighed: who made them, and how likely each path is to be right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from guessahead import tree
+from guessahead.acceptance import MOST, Track
+
+if TYPE_CHECKING:
+    from guessahead.drafters.base import Drafter
+    from guessahead.types import Draft
+
+# What a drafter that was never asked is assumed to gain per question, in tokens: enough to be asked once.
+FIRST_GAIN: Final = 0.3
+# Memory of what a drafter costs and gains, per question: some eight.
+ASK_MEMORY: Final = 0.88
+# A model that is at most so many tokens behind reads them along with its first guess.
+SMALL_LAG: Final = 4
+# The confidence of a drafter that states none.
+UNKNOWN: Final = 0.65
+
+
+class Member:
+    """A drafter, and what is known about it."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter = drafter
+        self.track = Track(drafter.prior)
+        self.ask_seconds = 0.0  # of one question, for a drafter that does not pay per guess
+        self.gain = FIRST_GAIN  # tokens that one question gained
+        self.guess_seconds: float | None = None  # of one guess, for one that does
+        self.read_seconds: float | None = None  # per token that it must catch up with
+        self.probing = False
+        self.reason = ""
+
+    def learn_costs(self, seconds: float, num_guesses: int, lag: int) -> None:
+        """A question took so long."""
+        if not self.drafter.pays_per_guess:
+            self.ask_seconds += (seconds - self.ask_seconds) * (1 - ASK_MEMORY if self.ask_seconds else 1.0)
+            return
+        if num_guesses == 0:
+            return
+        if lag <= SMALL_LAG:
+            each = seconds / num_guesses
+            old = self.guess_seconds
+            self.guess_seconds = each if old is None else old + (each - old) * (1 - ASK_MEMORY)
+        elif self.guess_seconds is not None:
+            self.read_seconds = max(seconds - self.guess_seconds * num_guesses, 0.0) / lag
+
+
+class Guesses:
+    """The guesses of all members, as lists: one node per token and parent."""
+
+    __slots__ = ("children", "depths", "kids", "parents", "reach", "sources", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self.reach: list[float] = []  # chance that the node and all above it are right
+        self.sources: list[list[tuple[Member, float]]] = []  # who guessed it, how confident
+        self.children: dict[tuple[int, int], int] = {}
+        self.kids: dict[int, list[int]] = {}
+
+    def add(self, draft: Draft, member: Member) -> None:
+        """Take in a draft; a guess that is there already becomes likelier."""
+        track, depths, reach = member.track, self.depths, self.reach
+        confidence = [UNKNOWN] * len(draft) if draft.confidence is None else draft.confidence.tolist()
+        parents = None if draft.parents is None else draft.parents.tolist()
+        own: list[int] = []
+        for i, token in enumerate(draft.token_ids.tolist()):
+            above = i - 1 if parents is None else parents[i]
+            parent = above if above < 0 else own[above]
+            depth = 0 if parent < 0 else depths[parent] + 1
+            chance = track.chance(confidence[i], depth)
+            before = 1.0 if parent < 0 else reach[parent]
+            node = self.children.get((parent, token), -1)
+            if node < 0:
+                node = self.children[parent, token] = len(self.tokens)
+                self.kids.setdefault(parent, []).append(node)
+                self.tokens.append(token)
+                self.parents.append(parent)
+                depths.append(depth)
+                reach.append(before * chance)
+                self.sources.append([(member, confidence[i])])
+            else:
+                known = reach[node] / before if before > 0.0 else 0.0
+                reach[node] = before * min(1.0 - (1.0 - known) * (1.0 - chance), MOST)
+                self.sources[node].append((member, confidence[i]))
+            own.append(node)
+
+    def by_reach(self) -> list[int]:
+        """Nodes, the likeliest first; a parent comes before its children."""
+        order = range(len(self.tokens))
+        return sorted(order, key=lambda node: (-self.reach[node], node))
+
+    def pick(self, nodes: list[int]) -> Draft:
+        """The draft of these nodes, which hold every parent of theirs."""
+        nodes = sorted(nodes)
+        parents = _renumbered(nodes, self.parents)
+        return tree.draft_of(
+            [self.tokens[node] for node in nodes],
+            None if parents == list(range(-1, len(nodes) - 1)) else parents,
+            [self.sources[node][0][1] for node in nodes],
+            [self.sources[node][0][0].drafter.name for node in nodes],
+        )
+
+
+def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, int] | None:
+    """Walk the guesses along the tokens from `node` on, and tell each drafter how it did.
+
+    Returns where the guesses go on; None where they end or are wrong.
+    """
+    for token in token_ids:
+        followed = -1
+        for child in guessed.kids.get(node, ()):
+            hit = guessed.tokens[child] == token
+            if hit:
+                followed = child
+            depth = guessed.depths[child]
+            for member, confidence in guessed.sources[child]:
+                member.track.record(confidence, depth, hit)
+        if followed < 0:
+            return None
+        node = followed
+    return guessed, node
+
+
+def _renumbered(nodes: list[int], parents: list[int]) -> list[int]:
+    """Parents of the picked nodes, in their new numbers."""
+    new = {tree.ROOT: tree.ROOT} | {node: i for i, node in enumerate(nodes)}
+    return [new[parents[node]] for node in nodes]
