@@ -29,6 +29,7 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
             "Answers plain and guessed ahead: the same text, both speeds.",
         ),
         "report": ("guessahead.cli.report", "Traces as one HTML page: who guessed what, what it gained."),
+        "predict": ("guessahead.cli.predict", "What guessing will gain, from alpha, gamma and costs."),
         "pull": ("guessahead.cli.pull", "Fetch models of the catalogue into the user cache."),
         "models": ("guessahead.cli.models", "List the models of the catalogue."),
         "bench": ("guessahead.cli.bench", "Measure drafters, passes and kernels."),
