@@ -1,0 +1,1 @@
+"""Measurements that are no part of the package; see README.md."""
