@@ -9,6 +9,7 @@ import numpy as np
 
 from guessahead import tree
 from guessahead.drafters.base import Drafter
+from guessahead.drafters.draft_model import DraftModel
 from guessahead.types import Choice, Draft, Int32, Verdict
 
 
@@ -106,3 +107,17 @@ class ConstantDrafter(Drafter):
 
     def propose(self, choice: Choice, budget: int) -> Draft:
         return Draft(np.full(budget, self._token_id, np.int32))
+
+
+class SlippingDraftModel(DraftModel):
+    """Shows a wrong token in place of its second guess, every third time."""
+
+    num_proposed = num_slips = 0
+
+    def propose(self, choice: Choice, budget: int) -> Draft:
+        draft = super().propose(choice, budget)
+        self.num_proposed += 1
+        if self.num_proposed % 3 == 0 and len(draft) > 1:
+            draft.token_ids[1] ^= 1
+            self.num_slips += 1
+        return draft

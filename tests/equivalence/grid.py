@@ -1,14 +1,14 @@
 """The grid's axes, and the one comparison that all of it makes.
 
 A world is a target, a draft model that resembles it, and their tokenizer. A real engine joins the grid with
-one more entry in WORLDS.
+one more entry in WORLDS; a real model (`smollm2_world`) takes a coarser one, in test_real_models.py.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,10 @@ from tests.tiny import tiny_gguf
 
 @dataclass(frozen=True)
 class World:
-    """engine, draft_engine: Engine; tokenizer: Tokenizer. max_tokens: per generation."""
+    """engine, draft_engine: Engine; tokenizer: Tokenizer. max_tokens: per generation.
+
+    plain: what plain decoding gave, by setting and seed, as far as it was asked for.
+    """
 
     engine: Any
     draft_engine: Any
@@ -43,6 +46,7 @@ class World:
     max_tokens: int
     seeds: Sequence[int]
     gammas: Sequence[int]
+    plain: dict[tuple[str, int | None], Generation] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def vocab_size(self) -> int:
@@ -84,6 +88,32 @@ def native_world(arch: str, format: str) -> World:
         max_tokens=20,
         seeds=(0, 1, 2),
         gammas=range(9),
+    )
+
+
+def smollm2_world(folder: Path) -> World:
+    """SmolLM2-135M; its draft model, in `folder`, is the same one at another precision and with noise."""
+    target = loading.load("smollm2-135m", context=1024)
+    convert(loading.resolve("smollm2-135m"), folder / "draft.gguf", "Q8_0", noise_seed=1)
+    draft = loading.load(folder / "draft.gguf", context=1024)
+    target.tokenizer.check_same(draft.tokenizer)
+    template = target.chat_template
+    assert template is not None
+    questions = (
+        "Write three times: the quick brown fox jumps over the lazy dog.",
+        "Answer with a single word: which colour is the sky?",
+        "Write the numbers 1 to 9 in Chinese characters, each with an emoji.",
+    )
+    texts = [template.render([{"role": "user", "content": question}]) for question in questions]
+    return World(
+        engine=target.engine,
+        draft_engine=draft.engine,
+        tokenizer=target.tokenizer,
+        prompts=[target.tokenizer.encode(text, special=True) for text in texts],
+        stops=("e sky", ", ", "\n\n"),
+        max_tokens=20,
+        seeds=(0, 1, 2),
+        gammas=(1, 3, 8),
     )
 
 
@@ -138,14 +168,14 @@ def run(world: World, drafter: Drafter, request: Request) -> tuple[list[Chunk], 
     return decode_stream(world.engine, drafter, world.tokenizer, request)
 
 
-def requests(world: World, setting: str) -> Iterator[Request]:
+def requests(world: World, setting: str, gamma: int = 0) -> Iterator[Request]:
     """One per seed; odd seeds with stop strings and log-probabilities."""
     for seed in world.seeds:
         yield Request(
             prompt_ids=np.array(world.prompts[seed % len(world.prompts)], np.int32),
             params=SamplingParams(**SETTINGS[setting] | {"seed": seed}),
             max_tokens=world.max_tokens,
-            gamma=0,
+            gamma=gamma,
             stops=world.stops if seed % 2 else (),
             logprobs=3 if seed % 2 else None,
         )
@@ -163,11 +193,19 @@ def check_equal(plain: Generation, chunks: list[Chunk], generation: Generation) 
     assert all(len(chunk.origins) == len(chunk.token_ids) for chunk in chunks)
 
 
+def plain_decoding(world: World, setting: str, request: Request) -> Generation:
+    """The request's tokens one by one."""
+    key = (setting, request.params.seed)
+    if key not in world.plain:
+        _, world.plain[key] = run(world, make_drafter("none", world), request)
+    return world.plain[key]
+
+
 def check(world: World, name: str, setting: str) -> list[Generation]:
     """One drafter under one setting, for all seeds and draft lengths. Returns what was generated."""
     generations = []
     for request in requests(world, setting):
-        _, plain = run(world, make_drafter("none", world), request)
+        plain = plain_decoding(world, setting, request)
         for gamma in world.gammas:
             drafter = make_drafter(name, world, [*request.prompt_ids.tolist(), *plain.token_ids])
             chunks, generation = run(world, drafter, replace(request, gamma=gamma))

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, NoOptions, Setup
-from guessahead.drafters.draft_model import DraftModel
 from guessahead.drafters.prompt_lookup import NgramIndex
 from guessahead.errors import ParameterError, PromptError, TokenizerError
 from guessahead.model import LanguageModel
-from guessahead.types import Choice, Draft, SamplingParams
+from guessahead.types import Choice, SamplingParams
+from tests.fake_drafters import SlippingDraftModel
 from tests.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
 
 VOCAB = 24
@@ -30,20 +30,6 @@ PROMPT = [5, 6, 7, 5, 6]
 
 def draft_model(engine: Any, second: Any) -> Drafter:
     return registry.make("draft-model", {}, Setup(engine, second))
-
-
-class SlippingDraftModel(DraftModel):
-    """Shows a wrong token in place of its second guess, every third time."""
-
-    num_proposed = num_slips = 0
-
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        draft = super().propose(choice, budget)
-        self.num_proposed += 1
-        if self.num_proposed % 3 == 0 and len(draft) > 1:
-            draft.token_ids[1] = (draft.token_ids[1] + 1) % VOCAB
-            self.num_slips += 1
-        return draft
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0}])

@@ -6,16 +6,15 @@ dequantised weights; the rest then uses that file.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
 from transformers import PreTrainedModel
 
+from guessahead.bench.workload import default_tasks
 from guessahead.chat_template import ChatTemplate
 from guessahead.convert import convert
 from guessahead.engines.native import NativeEngine
@@ -23,9 +22,9 @@ from guessahead.fetch import fetch
 from guessahead.gguf import GGUFFile
 from guessahead.tokenizer import Tokenizer
 from guessahead.types import Int32
+from tests.conftest import Report
 from tests.reference import engine as ours
 from tests.reference import models
-from tests.reference.conftest import Report
 from tests.reference.measure import Errors, divergence, errors
 
 pytestmark = [pytest.mark.reference, pytest.mark.model]
@@ -53,8 +52,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     with GGUFFile.open(path) as file:
         tokenizer = Tokenizer.from_gguf(file.metadata)
         template = ChatTemplate.from_gguf(file.metadata, tokenizer)
-    lines = resources.files("guessahead.data").joinpath("workload.jsonl").read_text().splitlines()
-    questions = [json.loads(line)["prompt"] for line in lines]
+    questions = [task.prompt for task in default_tasks()]
     prompts = [
         tokenizer.encode(template.render([{"role": "user", "content": question}]), special=True)
         for question in questions[:NUM_PROMPTS]

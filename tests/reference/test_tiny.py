@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from guessahead.types import Int32
+from tests.conftest import Report
 from tests.reference import engine as ours
 from tests.reference import models
-from tests.reference.conftest import Report
 from tests.reference.measure import Errors, divergence, errors
 from tests.tiny import TinyModel, tiny_gguf
 

@@ -1,4 +1,4 @@
-"""What the reference tests measure is printed at the end of the run, passed or not."""
+"""What tests measure is printed at the end of the run, passed or not."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if name == _NAME and result.when == "call"
     ]
     if lines:
-        terminalreporter.section("measured against transformers")
+        terminalreporter.section("measured")
         for line in sorted(lines):
             terminalreporter.write_line(line)

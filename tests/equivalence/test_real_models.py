@@ -1,0 +1,95 @@
+"""Real models: the grid on SmolLM2-135M, and a real pair, Qwen2.5-Coder 1.5B guessed by the 0.5B."""
+
+from __future__ import annotations
+
+from statistics import geometric_mean
+from typing import Any
+
+import pytest
+
+import guessahead as ga
+from guessahead.bench.comparison import Comparison
+from guessahead.bench.workload import default_tasks, select
+from guessahead.drafters import registry
+from guessahead.drafters.base import Setup
+from tests.conftest import Report
+from tests.equivalence.grid import (
+    OUR_DRAFTERS,
+    SETTINGS,
+    World,
+    check,
+    plain_decoding,
+    requests,
+    run,
+    smollm2_world,
+)
+
+pytestmark = pytest.mark.model
+
+# The tree that is always wrong would add nothing here to the chain that is.
+DRAFTERS = [name for name in (*registry.names(), *OUR_DRAFTERS) if name not in ("none", "tree-hostile")]
+PAIR_TASKS = ("code-lru", "json-users", "edit-types", "qa-sky", "story-light")
+
+
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return smollm2_world(tmp_path_factory.mktemp("smollm2"))
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_output_of_smollm2_is_plain(smollm2: World, drafter: str, report: Report) -> None:
+    found = [generation.stats for setting in SETTINGS for generation in check(smollm2, drafter, setting)]
+    num_tested, num_accepted = sum(s.num_tested for s in found), sum(s.num_accepted for s in found)
+    tau = sum(s.num_decoded for s in found) / sum(s.num_passes for s in found)
+    report(f"{len(found)} texts identical, alpha {num_accepted / num_tested:.2f}, tau {tau:.2f}")
+    if drafter == "hostile":
+        assert num_tested > 500
+        assert num_accepted == 0
+    else:
+        assert 20 < num_accepted < num_tested
+
+
+def test_the_smollm2_grid_visits_every_end(smollm2: World) -> None:
+    ends = {
+        plain_decoding(smollm2, setting, request).finish_reason
+        for setting in SETTINGS
+        for request in requests(smollm2, setting)
+    }
+    assert ends == {"eos", "stop", "length"}
+
+
+@pytest.mark.parametrize("setting", ["greedy", "sampled"])
+def test_case_04_smollm2_drafting_for_itself_is_always_right(smollm2: World, setting: str) -> None:
+    """So the same tokens come out of passes of one row and of eight."""
+    for request in requests(smollm2, setting, gamma=7):
+        drafter = registry.make("draft-model", {}, Setup(smollm2.engine, smollm2.engine))
+        _, generation = run(smollm2, drafter, request)
+        assert generation.stats.alpha == 1.0
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[ga.LanguageModel, ga.LanguageModel]:
+    return ga.load("qwen2.5-coder-1.5b"), ga.load("qwen2.5-coder-0.5b")
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "top_p": 0.95}], ids=["greedy", "sampled"])
+def test_output_of_the_pair_is_plain(pair: Any, sampling: dict[str, Any], report: Report) -> None:
+    target, draft = pair
+    ratios, num_tested, num_accepted = [], 0, 0
+    for task in select(default_tasks(), PAIR_TASKS):
+        settings: dict[str, Any] = {"max_tokens": 128, "seed": 1} | sampling
+        plain = target.generate(task.prompt, drafter="none", **settings)
+        ours = target.generate(task.prompt, drafter="draft-model", draft_model=draft, **settings)
+        stats, comparison = ours.stats, Comparison((plain,), (ours,))
+        expected = comparison.prediction
+        report(
+            f"{task.prompt_id}: {stats.num_tokens} tokens, {comparison.verdict}, "
+            f"alpha {stats.alpha:.2f}, tau {stats.tau:.2f}, c {expected.c:.2f}, v {expected.v:.2f}, "
+            f"ratio {comparison.ratio:.2f} (predicted {expected.ratio:.2f})"
+        )
+        assert ours.token_ids == plain.token_ids
+        assert (ours.text, ours.finish_reason) == (plain.text, plain.finish_reason)
+        ratios.append(comparison.ratio)
+        num_tested, num_accepted = num_tested + stats.num_tested, num_accepted + stats.num_accepted
+    assert 100 < num_accepted < num_tested
+    report(f"mean ratio {geometric_mean(ratios):.2f}")
