@@ -9,6 +9,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -50,7 +53,7 @@ nb::object to_numpy(std::vector<T> values, std::initializer_list<std::size_t> sh
 }
 
 std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& kind_name, int n, int k, Bytes data,
-                                    std::optional<Ints> order) {
+                                    std::optional<Ints> order, std::shared_ptr<Arena> arena) {
   const Kind kind = kind_named(kind_name);
   if (n < 1 || k < 1 || k % geometry(kind).file_block != 0 || data.size() != n * file_row_bytes(kind, k))
     throw std::invalid_argument("matrix: the data does not fit the shape");
@@ -59,7 +62,8 @@ std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& kind_name, in
     for (std::size_t i = 0; i < order->size(); ++i)
       if ((*order)(i) < 0 || (*order)(i) >= n) throw std::invalid_argument("matrix: order names a row that is not there");
   }
-  return pack_weight(pool, kind, n, k, data.data(), order ? order->data() : nullptr);
+  if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(kind, n, k));
+  return pack_weight(pool, std::move(arena), kind, n, k, data.data(), order ? order->data() : nullptr);
 }
 
 nb::object dequantise(const Weight& w) {
@@ -67,39 +71,112 @@ nb::object dequantise(const Weight& w) {
   std::vector<float> row(padded), out(static_cast<std::size_t>(w.n) * w.k);
   for (int i = 0; i < w.n; ++i) {
     for (int b = 0; b < w.blocks(); ++b)
-      unpack_row(w.kind, w.arena->data() + i / kLanes * w.tile_bytes, b, i % kLanes, row.data() + b * kBlock, 1);
+      unpack_row(w.kind, w.data + i / kLanes * w.tile_bytes, b, i % kLanes, row.data() + b * kBlock, 1);
     std::copy_n(row.data(), w.k, out.data() + static_cast<std::size_t>(i) * w.k);
   }
   return to_numpy(std::move(out), {static_cast<std::size_t>(w.n), static_cast<std::size_t>(w.k)});
 }
 
 // x times the matrix, as the plan would do it; for tests and benchmarks.
-nb::object product(const Weight& w, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
-  const Kernels& kernels = kernels_named(isa);
-  if (x.shape(1) != static_cast<std::size_t>(w.k)) throw std::invalid_argument("matmul: x has a wrong width");
-  if (int8 && !is_quantised(w.kind)) throw std::invalid_argument("int8 activations need a quantised matrix");
-  const int rows = static_cast<int>(x.shape(0));
-  Buffer in;
-  in.allocate(rows, w.k, true);
-  std::vector<float> out(static_cast<std::size_t>(rows) * w.n);
-  for (int r = 0; r < rows; ++r) {
-    std::copy_n(x.data() + static_cast<std::size_t>(r) * w.k, w.k, in.row(r));
-    kernels.quantise(in.row(r), in.stride, in.quant.row(r));
+struct Product {
+  Product(const Weight& w, const Kernels& kernels, FloatRows x, bool int8)
+      : job(matmul_of(w)), out(x.shape(0) * w.n) {
+    if (x.shape(1) != static_cast<std::size_t>(w.k)) throw std::invalid_argument("matmul: x has a wrong width");
+    if (int8 && !is_quantised(w.kind)) throw std::invalid_argument("int8 activations need a quantised matrix");
+    job.rows = static_cast<int>(x.shape(0));
+    in.allocate(job.rows, w.k, true);
+    in.quant.rows = job.rows;
+    in.quant.most = kernels.most_rows;
+    for (int r = 0; r < job.rows; ++r) {
+      std::copy_n(x.data() + static_cast<std::size_t>(r) * w.k, w.k, in.row(r));
+      kernels.quantise(in.row(r), in.stride, in.quant.row(r));
+    }
+    job.x = in.data.get();
+    job.x_stride = in.stride;
+    job.quant = in.quant;
+    job.out = out.data();
+    job.out_stride = w.n;
+    function = (int8 ? kernels.matmul_int8 : kernels.matmul_float)[static_cast<int>(w.kind)];
   }
-  Matmul job = matmul_of(w);
-  job.rows = rows;
-  job.x = in.data.get();
-  job.x_stride = in.stride;
-  job.quant = in.quant;
-  job.out = out.data();
-  job.out_stride = w.n;
-  const auto run = (int8 ? kernels.matmul_int8 : kernels.matmul_float)[static_cast<int>(w.kind)];
-  std::atomic<int> next{0};
-  pool.run([&](int) {
-    Claims claims(next, w.tiles(), 4);
-    for (int begin, end; claims.take(begin, end);) run(job, begin, end);
-  });
-  return to_numpy(std::move(out), {static_cast<std::size_t>(rows), static_cast<std::size_t>(w.n)});
+  void run(Pool& pool) {
+    std::atomic<int> next{0};
+    pool.run([&](int) {
+      Claims claims(next, (job.n + kLanes - 1) / kLanes, 4);
+      for (int begin, end; claims.take(begin, end);) function(job, begin, end);
+    });
+  }
+  Matmul job;
+  Buffer in;
+  std::vector<float> out;
+  void (*function)(const Matmul&, int, int);
+};
+
+nb::object product(const Weight& w, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
+  Product task(w, kernels_named(isa), x, int8);
+  task.run(pool);
+  const std::size_t rows = task.job.rows, n = w.n;
+  return to_numpy(std::move(task.out), {rows, n});
+}
+
+// Seconds per product. Streamed: copies of the matrix take turns until they exceed any cache.
+std::vector<double> time_product(const Weight& w, Pool& pool, FloatRows x, const std::string& isa, bool int8,
+                                 int repeats, bool streamed) {
+  constexpr std::size_t kStreamed = std::size_t{256} << 20;
+  Product task(w, kernels_named(isa), x, int8);
+  const std::size_t bytes = w.tile_bytes * w.tiles();
+  const std::size_t num_copies = streamed ? std::min<std::size_t>(1024, 1 + kStreamed / bytes) : 1;
+  Arena copies(num_copies * bytes);
+  for (std::size_t i = 0; i < num_copies; ++i) std::memcpy(copies.data() + i * bytes, w.data, bytes);
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    task.job.tiles = copies.data() + i % num_copies * bytes;
+    const auto start = std::chrono::steady_clock::now();
+    task.run(pool);
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return seconds;
+}
+
+// Bytes per second that all workers together read from memory: the best of a few sweeps over 512 MiB.
+double read_bandwidth(Pool& pool) {
+  constexpr std::size_t kBytes = std::size_t{512} << 20, kPart = std::size_t{1} << 20;
+  Arena arena(kBytes);
+  std::memset(arena.data(), 1, kBytes);
+  std::atomic<std::uint64_t> sink{0};
+  double best = 0.0;
+  for (int sweep = 0; sweep < 5; ++sweep) {
+    std::atomic<int> next{0};
+    const auto start = std::chrono::steady_clock::now();
+    pool.run([&](int) {
+      Claims claims(next, kBytes / kPart, 1);
+      std::uint64_t sums[16] = {};
+      for (int part, end; claims.take(part, end);) {
+        const auto* p = reinterpret_cast<const std::uint64_t*>(arena.data() + part * kPart);
+        for (std::size_t i = 0; i < kPart / 8; i += 16)
+          for (int j = 0; j < 16; ++j) sums[j] ^= p[i + j];
+      }
+      for (std::uint64_t s : sums) sink ^= s;
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, kBytes / seconds);
+  }
+  return best;
+}
+
+// Multiply-adds per second of all workers together, on registers.
+double peak(Pool& pool, const std::string& isa, const std::string& unit) {
+  const Kernels& kernels = kernels_named(isa);
+  if (unit != "int8" && unit != "f32") throw std::invalid_argument("peak: the unit is int8 or f32");
+  const auto run = unit == "int8" ? kernels.peak_int8 : kernels.peak_float;
+  double best = 0.0;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<double> counts(pool.size());
+    const auto start = std::chrono::steady_clock::now();
+    pool.run([&](int worker) { counts[worker] = run(1000000); });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, std::accumulate(counts.begin(), counts.end(), 0.0) / seconds);
+  }
+  return best;
 }
 
 // Keys and values of the committed positions of one layer: two arrays [position][head][head_dim].
@@ -196,16 +273,27 @@ NB_MODULE(_native, m) {
       .def(nb::init<int>(), nb::arg("threads"))
       .def_prop_ro("size", &Pool::size);
 
+  m.def("packed_bytes", [](const std::string& kind, int n, int k) { return packed_bytes(kind_named(kind), n, k); },
+        nb::arg("kind"), nb::arg("n"), nb::arg("k"), "Bytes that a matrix takes in an arena.");
+  nb::class_<Arena>(m, "Arena", "Memory for matrices, handed out front to back.")
+      .def(nb::init<std::size_t>(), nb::arg("num_bytes"));
   nb::class_<Weight>(m, "Matrix", "A weight matrix of n outputs by k inputs, repacked into tiles.")
       .def_static("pack", &make_weight, nb::arg("pool"), nb::arg("kind"), nb::arg("n"), nb::arg("k"), nb::arg("data"),
-                  nb::arg("order").none() = nb::none())
+                  nb::arg("order").none() = nb::none(), nb::arg("arena").none() = nb::none(),
+                  "order: which row of the data becomes output i. arena: where it shall lie; default: by itself.")
       .def_ro("n", &Weight::n)
       .def_ro("k", &Weight::k)
       .def_prop_ro("num_bytes", [](const Weight& w) { return w.tile_bytes * w.tiles(); })
       .def_prop_ro("kind", [](const Weight& w) { return std::string(kKindNames[static_cast<int>(w.kind)]); })
       .def("dequantise", &dequantise, "All values, float32[n, k].")
       .def("matmul", &product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "", nb::arg("int8") = true,
-           "x float32[m, k] -> float32[m, n].");
+           "x float32[m, k] -> float32[m, n].")
+      .def("time_matmul", &time_product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "", nb::arg("int8") = true,
+           nb::arg("repeats") = 20, nb::arg("streamed") = true,
+           "Seconds per product; streamed: the weights come from memory, else from whatever cache holds them.");
+  m.def("read_bandwidth", &read_bandwidth, nb::arg("pool"), "Bytes per second read from memory by all workers.");
+  m.def("peak", &peak, nb::arg("pool"), nb::arg("isa") = "", nb::arg("unit") = "int8",
+        "Multiply-adds per second of all workers; unit: \"int8\" or \"f32\".");
 
   nb::class_<Sequence>(m, "Sequence", "The cache of one running sequence.")
       .def_prop_ro("length", &Sequence::length)

@@ -16,25 +16,38 @@ constexpr int kNumKinds = static_cast<int>(Kind::Count);
 
 constexpr bool is_quantised(Kind kind) { return kind >= Kind::Q8_0; }
 
-// One row of activations, quantised by itself in blocks of 32 (k of them, k a multiple of 32).
+// One row of activations, quantised by itself in blocks of 32, and interleaved with the other rows of its group:
+// `step` rows lie together, so that a kernel reaches all of them from one pointer. Block b of the row has
+//   q            quad j (four consecutive k) at (8 * b + j) * 4 * step, values in [-127, 127]
+//   scale        at b * step: value = scale * q
+//   scaled_sum   at b * step: scale * (sum of the block's q), for formats with a minimum
+//   sums         at 2 * b * step: sums of q over both halves of the block, for formats with an offset
 struct QuantRow {
-  std::int8_t* q;       // [k], in [-127, 127]
-  float* scale;         // [k/32]: value = scale * q
-  float* scaled_sum;    // [k/32]: scale * (sum of the block's q), for formats with a minimum
-  std::int16_t* sums;   // [k/16]: sums of q over halves of a block, for formats with an offset
+  std::int8_t* q;
+  float* scale;
+  float* scaled_sum;
+  std::int16_t* sums;
+  int step;
 };
 
-// The same for up to max_rows rows, as arrays with strides; row r starts at r * stride.
+// The same for the rows of a pass, in groups of nearly equal size, at most `most` rows each; group after group.
 struct QuantRows {
   std::int8_t* q = nullptr;
   float* scale = nullptr;
   float* scaled_sum = nullptr;
   std::int16_t* sums = nullptr;
   std::size_t k = 0;
+  int rows = 0, most = 1;
+
+  [[gnu::always_inline]] int groups() const { return (rows + most - 1) / most; }
+  [[gnu::always_inline]] int group_start(int group) const { return group * rows / groups(); }
   // Row r from column `first` (a multiple of 32) on.
-  [[gnu::always_inline]] QuantRow row(std::size_t r, std::size_t first = 0) const {
-    const std::size_t at = r * k + first;
-    return {q + at, scale + at / kBlock, scaled_sum + at / kBlock, sums + at / 16};
+  [[gnu::always_inline]] QuantRow row(int r, int first = 0) const {
+    const int group = ((r + 1) * groups() - 1) / rows, start = group_start(group);
+    const int step = group_start(group + 1) - start;
+    const std::size_t at = start * k + static_cast<std::size_t>(first) * step;
+    return {q + at + 4 * (r - start), scale + at / kBlock + (r - start), scaled_sum + at / kBlock + (r - start),
+            sums + at / 16 + 2 * (r - start), step};
   }
 };
 
@@ -66,10 +79,12 @@ struct Query {
 // Functions that exist once per instruction set. All variants give the same bits.
 struct Kernels {
   const char* name;
+  int most_rows;  // activation rows that share one reading of the weights
   void (*matmul_int8[kNumKinds])(const Matmul&, int tile_begin, int tile_end);
   void (*matmul_float[kNumKinds])(const Matmul&, int tile_begin, int tile_end);
-  void (*rmsnorm)(const float* x, const float* weight, float eps, int n, float* y);
-  void (*quantise)(const float* x, int k, QuantRow out);
+  float (*rms_scale)(const float* x, float eps, int n);
+  void (*scale_mul)(const float* x, float scale, const float* weight, int n, float* y);
+  void (*quantise)(const float* x, int k, const QuantRow& out);
   void (*silu_mul)(const float* gate, const float* up, float* y, int n);
   // Rotates pairs (i, i + half) of x by the angles of one position and multiplies all n elements by `scale`.
   void (*rope)(float* x, const float* cos, const float* sin, int half, int n, float scale);
@@ -80,6 +95,9 @@ struct Kernels {
                       int first_position, int head_dim);
   // Adds the softmax over later positions to the one over earlier positions (into.sum == 0: none yet).
   void (*combine)(Query& into, const Query& part, int head_dim);
+  // Keep the multiply-add unit busy; return the number of multiply-adds.
+  double (*peak_int8)(long rounds);
+  double (*peak_float)(long rounds);
 };
 
 const Kernels& scalar_kernels();

@@ -30,7 +30,7 @@ void Buffer::allocate(int rows, int columns, bool quantised) {
   q.assign(rows * stride, 0);
   scales.assign(2 * rows * (stride / kBlock), 0.0f);
   sums.assign(rows * (stride / 16), 0);
-  quant = {q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), stride};
+  quant = {q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), stride, 0, 1};
 }
 
 Plan::Plan(CacheShape shape, int max_rows, int context, std::shared_ptr<Pool> pool, const Kernels* kernels)
@@ -70,7 +70,7 @@ void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
     Claims claims(next, pass.rows, 1);
     for (int r, end; claims.take(r, end);) {
       const int token = pass.tokens[r];
-      const std::uint8_t* tile = table->arena->data() + token / kLanes * table->tile_bytes;
+      const std::uint8_t* tile = table->data + token / kLanes * table->tile_bytes;
       float* out = dst.row(r);
       for (int b = 0; b < table->blocks(); ++b)
         unpack_row(table->kind, tile, b, token % kLanes, out + b * kBlock, 1);
@@ -83,12 +83,21 @@ void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
 void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
   Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
   const float* weight = vectors_.at(weight_id).get();
-  add("norm", [this, &src, &dst, weight, eps](Pass& pass, int, std::atomic<int>& next) {
+  // Every worker takes its share of the columns of all rows and finds the scales of the rows by itself: rows that
+  // are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
+  const int columns = round_up((dst.stride + pool_->size() - 1) / pool_->size(), 2 * kBlock);
+  add("norm", [this, &src, &dst, weight, eps, columns](Pass& pass, int, std::atomic<int>& next) {
     const bool gather = dst.compact && !src.compact;
-    Claims claims(next, rows_of(dst, pass), 1);
-    for (int r, end; claims.take(r, end);) {
-      kernels_->rmsnorm(src.row(gather ? pass.out_rows[r] : r), weight, eps, dst.width, dst.row(r));
-      if (dst.quant.q != nullptr) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
+    const int rows = rows_of(dst, pass), stride = static_cast<int>(dst.stride);
+    Claims claims(next, (stride + columns - 1) / columns, 1);
+    for (int part, end; claims.take(part, end);) {
+      const int first = part * columns, n = std::min(columns, stride - first);
+      for (int r = 0; r < rows; ++r) {
+        const float* x = src.row(gather ? pass.out_rows[r] : r);
+        float* y = dst.row(r) + first;
+        kernels_->scale_mul(x + first, kernels_->rms_scale(x, eps, dst.width), weight + first, n, y);
+        if (dst.quant.q != nullptr) kernels_->quantise(y, n, dst.quant.row(r, first));
+      }
     }
   });
 }
@@ -138,6 +147,7 @@ void Plan::matmul(int src_id, std::vector<Product> products) {
       while (item >= part->chunks) item -= part++->chunks;
       Matmul job = part->job;
       job.rows = rows;
+      job.quant = src.quant;
       const int begin = item * part->chunk;
       multiply(job, part->weight->kind, begin, std::min(begin + part->chunk, part->weight->tiles()));
     }
@@ -153,15 +163,17 @@ void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_pt
   // An item owns columns of whole blocks, so that it can quantise what it made.
   const int tiles_per_block = kBlock / kLanes, tiles = gate_weight->tiles();
   const int chunk = round_up(std::max(1, chunk_tiles(*gate_weight) / 2), tiles_per_block);
-  add("matmul", [=, this, &dst, &gate, &up](Pass& pass, int, std::atomic<int>& next) {
+  add("matmul", [=, this, &src, &dst, &gate, &up](Pass& pass, int, std::atomic<int>& next) {
     Claims claims(next, (tiles + chunk - 1) / chunk, 1);
     for (int item, unused; claims.take(item, unused);) {
       const int begin = item * chunk, end = std::min(begin + chunk, tiles);
       Matmul job = gate_job;
       job.rows = pass.rows;
+      job.quant = src.quant;
       multiply(job, gate_weight->kind, begin, end);
       job = up_job;
       job.rows = pass.rows;
+      job.quant = src.quant;
       multiply(job, up_weight->kind, begin, end);
       const int column = begin * kLanes, n = std::min<int>(round_up(end * kLanes, kBlock), dst.stride) - column;
       for (int r = 0; r < pass.rows; ++r) {
@@ -238,6 +250,10 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
     pass.rows += request.num;
   }
   extend_rope(positions);
+  for (auto& buffer : buffers_) {
+    buffer->quant.rows = rows_of(*buffer, pass);
+    buffer->quant.most = kernels_->most_rows;
+  }
   pass.segments = segments_ = (positions + kSegmentPages * kPage - 1) / (kSegmentPages * kPage);
   const std::size_t partials = static_cast<std::size_t>(pass.rows) * heads_ * segments_;
   if (partials_.size() < partials) partials_.resize(partials);

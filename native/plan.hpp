@@ -16,18 +16,21 @@
 
 namespace ga {
 
-// Memory for weights: aligned, on huge pages where the system grants them.
+// Memory for weights on huge pages where the system grants them, handed out front to back. Weights that a pass
+// reads one after the other lie one after the other: the prefetch of one runs on into the next.
 class Arena {
  public:
   explicit Arena(std::size_t bytes);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
+  std::uint8_t* allocate(std::size_t bytes);  // 64-byte aligned; std::bad_alloc when full
   std::uint8_t* data() const { return data_; }
 
  private:
+  void* mapping_;
+  std::size_t mapped_bytes_, size_, used_ = 0;
   std::uint8_t* data_;
-  std::size_t bytes_;
 };
 
 // A weight matrix of n outputs by k inputs, repacked into tiles.
@@ -35,14 +38,16 @@ struct Weight {
   Kind kind;
   int n, k;
   std::size_t tile_bytes;
-  std::unique_ptr<Arena> arena;
+  std::shared_ptr<Arena> arena;
+  std::uint8_t* data;
   int tiles() const { return (n + kLanes - 1) / kLanes; }
   int blocks() const { return (k + kBlock - 1) / kBlock; }
 };
 
 // `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool.
-std::shared_ptr<Weight> pack_weight(Pool& pool, Kind kind, int n, int k, const std::uint8_t* data,
-                                    const int* order);
+std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Kind kind, int n, int k,
+                                    const std::uint8_t* data, const int* order);
+std::size_t packed_bytes(Kind kind, int n, int k);
 
 // Fills the part of `job` that depends on the weight. Shapes are the caller's business.
 Matmul matmul_of(const Weight& weight);

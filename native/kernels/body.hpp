@@ -43,15 +43,19 @@ static inline float max_lanes(F8 a) {
   return m;
 }
 
-static void rmsnorm(const float* x, const float* weight, float eps, int n, float* y) {
+// 1 / sqrt(mean square + eps) of a row; buffers are zero beyond n.
+static float rms_scale(const float* x, float eps, int n) {
   F8 squares = zero();
-  const int padded = (n + 7) / 8 * 8;  // buffers are zero beyond n
-  for (int i = 0; i < padded; i += 8) squares = fma(load(x + i), load(x + i), squares);
-  const F8 scale = set1(1.0f / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(n) + eps));
-  for (int i = 0; i < padded; i += 8) store(y + i, mul(mul(load(x + i), scale), load(weight + i)));
+  for (int i = 0; i < n; i += 8) squares = fma(load(x + i), load(x + i), squares);
+  return 1.0f / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(n) + eps);
 }
 
-static void quantise(const float* x, int k, QuantRow out) {
+static void scale_mul(const float* x, float scale, const float* weight, int n, float* y) {
+  const F8 s = set1(scale);
+  for (int i = 0; i < n; i += 8) store(y + i, mul(mul(load(x + i), s), load(weight + i)));
+}
+
+static void quantise(const float* x, int k, const QuantRow& out) {
   for (int b = 0; b < k / kBlock; ++b) {
     F8 v[4], largest = zero();
     for (int i = 0; i < 4; ++i) {
@@ -61,11 +65,17 @@ static void quantise(const float* x, int k, QuantRow out) {
     const float most = max_lanes(largest), scale = most / 127.0f;
     const F8 inverse = set1(most > 0.0f ? 127.0f / most : 0.0f);
     int sums[2] = {0, 0};
-    for (int i = 0; i < 4; ++i) sums[i / 2] += store_int8(out.q + b * kBlock + 8 * i, round(mul(v[i], inverse)));
-    out.scale[b] = scale;
-    out.scaled_sum[b] = scale * static_cast<float>(sums[0] + sums[1]);
-    out.sums[2 * b] = static_cast<std::int16_t>(sums[0]);
-    out.sums[2 * b + 1] = static_cast<std::int16_t>(sums[1]);
+    for (int i = 0; i < 4; ++i) {
+      std::int8_t bytes[8];
+      sums[i / 2] += store_int8(bytes, round(mul(v[i], inverse)));
+      std::int8_t* q = out.q + (8 * b + 2 * i) * 4 * out.step;
+      __builtin_memcpy(q, bytes, 4);
+      __builtin_memcpy(q + 4 * out.step, bytes + 4, 4);
+    }
+    out.scale[b * out.step] = scale;
+    out.scaled_sum[b * out.step] = scale * static_cast<float>(sums[0] + sums[1]);
+    out.sums[2 * b * out.step] = static_cast<std::int16_t>(sums[0]);
+    out.sums[2 * b * out.step + 1] = static_cast<std::int16_t>(sums[1]);
   }
 }
 
@@ -96,44 +106,37 @@ static void rope(float* x, const float* cos, const float* sin, int half, int n, 
 
 // The results of one row for the tiles that a vector spans.
 static inline void put(const Matmul& a, int row, int tile, FW value) {
+  float* out = a.out + row * a.out_stride + tile * kLanes;
+  const float* bias = a.bias == nullptr ? nullptr : a.bias + tile * kLanes;
+  if ((tile + kWideTiles) * kLanes <= a.n) {
+    if (bias != nullptr) value = add(value, wide_load(bias));
+    store_tiles(out, a.accumulate ? add(wide_load(out), value) : value);
+    return;
+  }
   float lanes[kWideTiles * kLanes];
   store_tiles(lanes, value);
-  for (int t = 0; t < kWideTiles && (tile + t) * kLanes < a.n; ++t) {
-    float* out = a.out + row * a.out_stride + (tile + t) * kLanes;
-    F8 part = load(lanes + t * kLanes);
-    if (a.bias != nullptr) part = add(part, load(a.bias + (tile + t) * kLanes));
-    if ((tile + t + 1) * kLanes <= a.n) {
-      store(out, a.accumulate ? add(load(out), part) : part);
-    } else {
-      float last[kLanes];
-      store(last, part);
-      for (int i = 0; (tile + t) * kLanes + i < a.n; ++i) out[i] = a.accumulate ? out[i] + last[i] : last[i];
-    }
+  for (int i = 0; tile * kLanes + i < a.n && i < kWideTiles * kLanes; ++i) {
+    const float v = bias != nullptr ? lanes[i] + bias[i] : lanes[i];
+    out[i] = a.accumulate ? out[i] + v : v;
   }
 }
 
-// R rows times the tiles of one vector with int8 activations. The first group of rows fetches the tiles from
+// R rows (one group) times the tiles of one vector with int8 activations. The first group fetches the tiles from
 // memory and prefetches ahead (into the next tiles at the end: they lie one after the other); later groups find
 // them in the cache. `step` is 0 where the last vector spans a tile that is not there: it reads the first twice.
 template <Kind K, int R, bool First>
 static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int row) {
   constexpr Geometry g = geometry(K);
-  constexpr int kPerUnit = g.tile_unit / kBlock, kAhead = 2048;
+  constexpr int kPerUnit = g.tile_unit / kBlock, kAhead = 65536;
   constexpr bool kHasMin = K == Kind::Q4_1 || K == Kind::Q4_K;
   const std::uint8_t* unit[kWideTiles];
   for (int t = 0; t < kWideTiles; ++t) unit[t] = a.tiles + tile * a.tile_bytes + t * step;
-  const std::int8_t* q[R];
-  const std::int16_t* sums[R];
-  const float *scales[R], *scaled_sums[R];
+  const std::size_t at = row * a.quant.k;
+  const std::int8_t* q = a.quant.q + at;
+  const std::int16_t* sums = a.quant.sums + at / 16;
+  const float *scales = a.quant.scale + at / kBlock, *scaled_sums = a.quant.scaled_sum + at / kBlock;
   FW acc[R];
-  for (int r = 0; r < R; ++r) {
-    const QuantRow x = a.quant.row(row + r);
-    q[r] = x.q;
-    sums[r] = x.sums;
-    scales[r] = x.scale;
-    scaled_sums[r] = x.scaled_sum;
-    acc[r] = wide_zero();
-  }
+  for (FW& f : acc) f = wide_zero();
   for (int block = 0; block < a.blocks; block += kPerUnit) {
     if constexpr (First)
       for (int t = 0; t < kWideTiles; ++t)
@@ -144,11 +147,13 @@ static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int ro
       IW sum[R];
       dots<K, R>(unit, b, q, sums, sum);
       for (int r = 0; r < R; ++r) {
-        acc[r] = fma(to_float(sum[r]), mul(scale, wide_set1(scales[r] + block + b)), acc[r]);
-        if constexpr (kHasMin) acc[r] = fma(min, wide_set1(scaled_sums[r] + block + b), acc[r]);
-        q[r] += kBlock;
-        sums[r] += 2;
+        acc[r] = fma(to_float(sum[r]), mul(scale, wide_set1(scales + r)), acc[r]);
+        if constexpr (kHasMin) acc[r] = fma(min, wide_set1(scaled_sums + r), acc[r]);
       }
+      q += kBlock * R;
+      sums += 2 * R;
+      scales += R;
+      scaled_sums += R;
     }
     for (int t = 0; t < kWideTiles; ++t) unit[t] += g.tile_bytes;
   }
@@ -162,23 +167,23 @@ static inline void int8_group(const Matmul& a, int tile, std::size_t step, int r
   else int8_group<K, First, R - 1>(a, tile, step, row, count);
 }
 
-// Rows in groups of about the same size, at most kMostRows each.
+template <Kind K>
+static void matmul_int8(const Matmul& a, int tile_begin, int tile_end) {
+  const int groups = a.quant.groups();
+  for (int tile = tile_begin; tile < tile_end; tile += kWideTiles) {
+    const std::size_t step = tile + kWideTiles <= tile_end ? a.tile_bytes : 0;
+    int8_group<K, true>(a, tile, step, 0, a.quant.group_start(1));
+    for (int group = 1; group < groups; ++group) {
+      const int row = a.quant.group_start(group);
+      int8_group<K, false>(a, tile, step, row, a.quant.group_start(group + 1) - row);
+    }
+  }
+}
+
+// Rows of the f32 route in groups of about the same size, at most kMostRows each.
 static inline int group_size(int rows_left) {
   const int groups = (rows_left + kMostRows - 1) / kMostRows;
   return (rows_left + groups - 1) / groups;
-}
-
-template <Kind K>
-static void matmul_int8(const Matmul& a, int tile_begin, int tile_end) {
-  for (int tile = tile_begin; tile < tile_end; tile += kWideTiles) {
-    const std::size_t step = tile + kWideTiles <= tile_end ? a.tile_bytes : 0;
-    int row = group_size(a.rows);
-    int8_group<K, true>(a, tile, step, 0, row);
-    for (int count; row < a.rows; row += count) {
-      count = group_size(a.rows - row);
-      int8_group<K, false>(a, tile, step, row, count);
-    }
-  }
 }
 
 // R rows times T vectors of tiles with f32 activations: per block one chain of 32 fused multiply-adds, then one
@@ -407,6 +412,31 @@ static void combine(Query& into, const Query& part, int head_dim) {
   into.sum = shares.sum;
 }
 
+// ---- peaks of the multiply-add units, for rooflines ----
+
+// Run eight independent chains on registers; return how many multiply-adds that was.
+#define GA_EIGHT(statement) \
+  { statement(c0) statement(c1) statement(c2) statement(c3) statement(c4) statement(c5) statement(c6) statement(c7) }
+static double peak_float(long rounds) {
+  FW a = wide_zero(), b = a, c0 = a, c1 = a, c2 = a, c3 = a, c4 = a, c5 = a, c6 = a, c7 = a;
+  pin(a);
+  pin(b);
+#define GA_STEP(c) c = fma(a, b, c); pin(c);
+  for (long i = 0; i < rounds; ++i) GA_EIGHT(GA_STEP)
+#undef GA_STEP
+  return 8.0 * kWideTiles * kLanes * static_cast<double>(rounds);
+}
+static double peak_int8(long rounds) {
+  IW w = ints(0), x = w, c0 = w, c1 = w, c2 = w, c3 = w, c4 = w, c5 = w, c6 = w, c7 = w;
+  pin(w);
+  pin(x);
+#define GA_STEP(c) dot_bytes(c, w, x); pin(c);
+  for (long i = 0; i < rounds; ++i) GA_EIGHT(GA_STEP)
+#undef GA_STEP
+  return 8.0 * 4 * kWideTiles * kLanes * static_cast<double>(rounds);
+}
+#undef GA_EIGHT
+
 #define GA_KINDS(function)                                                                              \
   {function<Kind::F32>, function<Kind::F16>, function<Kind::BF16>, function<Kind::Q8_0>,                \
    function<Kind::Q4_1>, function<Kind::Q5_0>, function<Kind::Q4_K>, function<Kind::Q6_K>}
@@ -415,7 +445,7 @@ static void combine(Query& into, const Query& part, int head_dim) {
    function<Kind::Q4_K>, function<Kind::Q6_K>}
 
 static const Kernels& table(const char* name) {
-  static const Kernels kernels = {name,     GA_QUANTISED(matmul_int8), GA_KINDS(matmul_float), rmsnorm,
-                                  quantise, silu_mul,                  rope,                   attend, attend_half, combine};
+  static const Kernels kernels = {name,     kMostRows, GA_QUANTISED(matmul_int8), GA_KINDS(matmul_float), rms_scale, scale_mul,
+                                  quantise, silu_mul,                  rope,                   attend, attend_half, combine, peak_int8, peak_float};
   return kernels;
 }

@@ -37,5 +37,8 @@ static inline IW shift_right(IW a) {  // of 16-bit fields; negative N shifts lef
 static inline IW sub_scaled(IW a, IW b, int log2) { return {_mm256_sub_epi32(a.v, _mm256_slli_epi32(b.v, log2))}; }
 static inline IW plus(IW a, IW b) { return {_mm256_add_epi32(a.v, b.v)}; }
 static inline IW times(IW a, IW b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+static inline void dot_bytes(IW& acc, IW w, IW x) { acc.v = _mm256_dpbusd_avx_epi32(acc.v, w.v, x.v); }
+static inline void pin(IW& a) { asm volatile("" : "+x"(a.v)); }
+static inline void pin(FW& a) { asm volatile("" : "+x"(a.v)); }
 // acc + unsigned weight bytes times four signed activation bytes, per row.
 static inline void step(IW& acc, IW w, const std::int8_t* x) { acc.v = _mm256_dpbusd_avx_epi32(acc.v, w.v, quad(x)); }

@@ -61,6 +61,9 @@ static inline IW shift_right(IW a) {
 static inline IW sub_scaled(IW a, IW b, int log2) { return {_mm512_sub_epi32(a.v, _mm512_slli_epi32(b.v, log2))}; }
 static inline IW plus(IW a, IW b) { return {_mm512_add_epi32(a.v, b.v)}; }
 static inline IW times(IW a, IW b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
+static inline void dot_bytes(IW& acc, IW w, IW x) { acc.v = _mm512_dpbusd_epi32(acc.v, w.v, x.v); }
+static inline void pin(IW& a) { asm volatile("" : "+v"(a.v)); }
+static inline void pin(FW& a) { asm volatile("" : "+v"(a.v)); }
 static inline void step(IW& acc, IW w, const std::int8_t* x) {
   std::int32_t bits;
   __builtin_memcpy(&bits, x, 4);

@@ -71,7 +71,8 @@ struct Trial {
 
   // The results of a variant: int8 route, then f32 route.
   std::vector<float> run(const Kernels& kernels, Kind kind) {
-    QuantRows quant{q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), k};
+    QuantRows quant{q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), k, rows,
+                    kernels.most_rows};
     for (int r = 0; r < rows; ++r) kernels.quantise(x.data() + r * k, k, quant.row(r));
     out.assign(2 * rows * n, 0.0f);
     Matmul job{packed.data(), tile_bytes(kind, k), n, k / kBlock, rows, x.data(), k, quant,
@@ -92,7 +93,7 @@ std::vector<float> run_rest(const Kernels& kernels) {
   for (float& value : a) value = 4.0f * noise.value();
   for (float& value : b) value = noise.value();
   for (float& value : page) value = noise.value();
-  kernels.rmsnorm(a.data(), b.data(), 1e-5f, n, out.data());
+  kernels.scale_mul(a.data(), kernels.rms_scale(a.data(), 1e-5f, n), b.data(), n, out.data());
   kernels.silu_mul(a.data(), b.data(), out.data() + n, n);
   std::memcpy(out.data() + 2 * n, a.data(), n * sizeof(float));
   kernels.rope(out.data() + 2 * n, b.data(), a.data(), 20, n, 0.3f);

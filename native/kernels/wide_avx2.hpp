@@ -36,16 +36,26 @@ static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale
   }
 }
 
+static inline IW ints(int x) { return {_mm256_set1_epi32(x)}; }
+static inline void pin(IW& a) { asm volatile("" : "+x"(a.v)); }
+static inline void pin(FW& a) { asm volatile("" : "+x"(a.v)); }
+static inline void dot_bytes(IW& acc, IW w, IW x) {
+  IW products{_mm256_maddubs_epi16(w.v, x.v)};
+  pin(products);
+  acc.v = _mm256_add_epi16(acc.v, products.v);
+}
+
 // Sums of neighbouring int16 as int32.
 static inline __m256i pairs(__m256i v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
 static inline void step(__m256i& acc, __m256i w, const std::int8_t* x) {
   acc = _mm256_add_epi16(acc, _mm256_maddubs_epi16(w, quad(x)));
+  asm("" : "+x"(acc));  // else the compiler turns the chain into a tree and spills all of its leaves
 }
 
 // Integer dot products of one block with R rows; offsets and the inner scales of Q6_K included.
 template <Kind K, int R>
-static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* const (&q)[R],
-                        const std::int16_t* const (&sums)[R], IW (&out)[R]) {
+static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t* sums,
+                        IW (&out)[R]) {
   const __m256i low = _mm256_set1_epi8(15), none = _mm256_setzero_si256();
   const std::uint8_t* u = unit[0];
   if constexpr (K == Kind::Q8_0) {
@@ -54,7 +64,7 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     for (int j = 0; j < 8; ++j) {
       const __m256i w = bytes32(u + 32 * j), magnitude = _mm256_abs_epi8(w);
       for (int r = 0; r < R; ++r) {
-        const __m256i x = _mm256_sign_epi8(quad(q[r] + 4 * j), w);
+        const __m256i x = _mm256_sign_epi8(quad(q + 4 * (j * R + r)), w);
         out[r].v = _mm256_add_epi32(out[r].v, pairs(_mm256_maddubs_epi16(magnitude, x)));
       }
     }
@@ -66,8 +76,8 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     for (int j = 0; j < 4; ++j) {
       const __m256i nibbles = bytes32(p + 32 * j);
       const __m256i w0 = _mm256_and_si256(nibbles, low), w1 = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low);
-      for (int r = 0; r < R; ++r) step(acc[r], w0, q[r] + 4 * j);
-      for (int r = 0; r < R; ++r) step(acc[r], w1, q[r] + 16 + 4 * j);
+      for (int r = 0; r < R; ++r) step(acc[r], w0, q + 4 * (j * R + r));
+      for (int r = 0; r < R; ++r) step(acc[r], w1, q + 4 * ((j + 4) * R + r));
     }
     for (int r = 0; r < R; ++r) out[r].v = pairs(acc[r]);
   } else if constexpr (K == Kind::Q5_0) {
@@ -81,12 +91,12 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
         const __m256i four = _mm256_and_si256(half ? _mm256_srli_epi16(nibbles, 4) : nibbles, low);
         const __m256i bit = half ? _mm256_srli_epi16(high, j) : _mm256_slli_epi16(high, 4 - j);
         const __m256i w = _mm256_or_si256(four, _mm256_and_si256(bit, fifth));
-        for (int r = 0; r < R; ++r) step(acc[r], w, q[r] + 16 * half + 4 * j);
+        for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * ((j + 4 * half) * R + r));
       }
       for (int r = 0; r < R; ++r) out[r].v = half ? _mm256_add_epi32(out[r].v, pairs(acc[r])) : pairs(acc[r]);
     }
     for (int r = 0; r < R; ++r)
-      out[r].v = _mm256_sub_epi32(out[r].v, _mm256_set1_epi32(16 * (sums[r][0] + sums[r][1])));
+      out[r].v = _mm256_sub_epi32(out[r].v, _mm256_set1_epi32(16 * (sums[2 * r] + sums[2 * r + 1])));
   } else {  // Q6_K
     // 2 * 2 * 63 * 127 = 32,004: two steps fit. The scale of each half multiplies while pairs are summed.
     const std::uint8_t* p = u + 144 + b * 192;
@@ -106,8 +116,8 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
         const __m256i w1 = _mm256_or_si256(four1, _mm256_and_si256(two1, field));
         for (int r = 0; r < R; ++r) {
           __m256i acc = none;
-          step(acc, w0, q[r] + 16 * half + 4 * j);
-          step(acc, w1, q[r] + 16 * half + 4 * j + 4);
+          step(acc, w0, q + 4 * ((j + 4 * half) * R + r));
+          step(acc, w1, q + 4 * ((j + 1 + 4 * half) * R + r));
           const __m256i sum = _mm256_madd_epi16(acc, scale);
           out[r].v = half == 0 && j == 0 ? sum : _mm256_add_epi32(out[r].v, sum);
         }
@@ -115,7 +125,7 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     }
     for (int r = 0; r < R; ++r) {
       std::int32_t both;  // sums of both halves
-      __builtin_memcpy(&both, sums[r], 4);
+      __builtin_memcpy(&both, sums + 2 * r, 4);
       const __m256i offset = _mm256_madd_epi16(inner, _mm256_set1_epi32(both));
       out[r].v = _mm256_sub_epi32(out[r].v, _mm256_slli_epi32(offset, 5));
     }

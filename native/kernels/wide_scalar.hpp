@@ -11,6 +11,18 @@ static inline void store_tiles(float* out, FW value) { store(out, value); }
 static inline FW wide_load(const float* p) { return load(p); }
 static inline FW wide_load(const std::uint16_t* p) { return load_half(reinterpret_cast<const std::uint8_t*>(p)); }
 
+static inline IW ints(int x) {
+  IW r;
+  for (std::int32_t& lane : r.v) lane = x;
+  return r;
+}
+template <class T>
+static inline void pin(T& a) { asm volatile("" : "+m"(a)); }
+static inline void dot_bytes(IW& acc, IW w, IW x) {
+  for (int i = 0; i < 8; ++i)
+    for (int byte = 0; byte < 32; byte += 8) acc.v[i] += (w.v[i] >> byte & 255) * (x.v[i] >> byte & 255);
+}
+
 template <Kind K>
 static inline FW load_weight(const std::uint8_t* const* p, int k) {
   if constexpr (K == Kind::F16) return load_half(p[0] + k * 16);
@@ -40,14 +52,14 @@ static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale
 }
 
 template <Kind K, int R>
-static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* const (&q)[R],
-                        const std::int16_t* const (&)[R], IW (&out)[R]) {
+static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t*,
+                        IW (&out)[R]) {
   for (int row = 0; row < kLanes; ++row) {
     int w[kBlock];
     unpack_integers(K, unit[0], b, row, w);
     for (int r = 0; r < R; ++r) {
       int half[2] = {0, 0};
-      for (int k = 0; k < kBlock; ++k) half[k / 16] += w[k] * q[r][k];
+      for (int k = 0; k < kBlock; ++k) half[k / 16] += w[k] * q[(k / 4 * R + r) * 4 + k % 4];
       if constexpr (K == Kind::Q6_K) {
         for (int h = 0; h < 2; ++h) half[h] *= static_cast<std::int8_t>(unit[0][16 * b + 2 * row + h]);
       }

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from guessahead import _native
-from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.engines.native.checkpoint import Checkpoint, Config
 from guessahead.gguf import TensorInfo
 from guessahead.types import Int32
 
@@ -29,10 +29,16 @@ class Built:
 
 
 class Weights:
-    """Loads weights of a checkpoint into native memory and counts what a pass reads of them."""
+    """Loads weights of a checkpoint into native memory and counts what a pass reads of them.
+
+    Load them in the order in which a pass reads them: they lie in memory in that order.
+    """
 
     def __init__(self, checkpoint: Checkpoint, pool: _native.Pool) -> None:
         self._checkpoint, self._pool = checkpoint, pool
+        matrices = [tensor for tensor in checkpoint.tensors if len(tensor.shape) == 2]
+        known = [tensor for tensor in matrices if tensor.type.name in MATRIX_TYPES]
+        self._arena = _native.Arena(sum(_native.packed_bytes(t.type.name, *t.shape) for t in known))
         self.num_bytes = 0
 
     def matrix(
@@ -52,7 +58,7 @@ class Weights:
             known = ", ".join(_native.KINDS)
             self._checkpoint.fail(f"tensor {name!r} is {tensor.type.name}; supported are {known}")
         data = np.frombuffer(tensor.data, np.uint8)
-        return _native.Matrix.pack(self._pool, tensor.type.name, num_rows, num_columns, data, order)
+        return _native.Matrix.pack(self._pool, tensor.type.name, num_rows, num_columns, data, order, self._arena)
 
 
 def rotation_frequencies(head_dim: int, base: float) -> list[float]:
@@ -70,6 +76,32 @@ def halves_from_pairs(num_heads: int, head_dim: int) -> Int32:
     """
     within = np.arange(head_dim).reshape(head_dim // 2, 2).T.reshape(-1)
     return (np.arange(num_heads)[:, None] * head_dim + within).reshape(-1).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """The matrices of one layer, in the order in which a pass reads them."""
+
+    query: _native.Matrix
+    key: _native.Matrix
+    value: _native.Matrix
+    output: _native.Matrix
+    gate: _native.Matrix
+    up: _native.Matrix
+    down: _native.Matrix
+
+    @classmethod
+    def load(cls, weights: Weights, c: Config, name: str, q_order: Int32 | None, k_order: Int32 | None) -> _Layer:
+        q_width, kv_width = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
+        return cls(
+            query=weights.matrix(name + "attn_q.weight", q_width, c.width, q_order),
+            key=weights.matrix(name + "attn_k.weight", kv_width, c.width, k_order),
+            value=weights.matrix(name + "attn_v.weight", kv_width, c.width),
+            output=weights.matrix(name + "attn_output.weight", c.width, q_width),
+            gate=weights.matrix(name + "ffn_gate.weight", c.ffn_width, c.width),
+            up=weights.matrix(name + "ffn_up.weight", c.ffn_width, c.width),
+            down=weights.matrix(name + "ffn_down.weight", c.width, c.ffn_width),
+        )
 
 
 def build_llama_like(
@@ -115,33 +147,28 @@ def build_llama_like(
     def bias(name: str, size: int) -> int:
         return plan.vector(checkpoint.vector(name, size)) if qkv_bias else -1
 
+    layers = [_Layer.load(weights, c, f"blk.{i}.", q_order, k_order) for i in range(c.num_layers)]
     tied = not checkpoint.has("output.weight")
-    table = weights.matrix("token_embd.weight", c.vocab_size, c.width, streamed=tied)
+    head = weights.matrix("token_embd.weight" if tied else "output.weight", c.vocab_size, c.width)
+    table = head if tied else weights.matrix("token_embd.weight", c.vocab_size, c.width, streamed=False)
+
     plan.embed(table, hidden)
-    for layer in range(c.num_layers):
-        name = f"blk.{layer}."
+    for i, layer in enumerate(layers):
+        name = f"blk.{i}."
         norm(hidden, name + "attn_norm.weight", normed)
-        query = weights.matrix(name + "attn_q.weight", q_width, c.width, q_order)
-        key = weights.matrix(name + "attn_k.weight", kv_width, c.width, k_order)
-        value = weights.matrix(name + "attn_v.weight", kv_width, c.width)
         products = [
-            (query, q, bias(name + "attn_q.bias", q_width), False),
-            (key, k, bias(name + "attn_k.bias", kv_width), False),
-            (value, v, bias(name + "attn_v.bias", kv_width), False),
+            (layer.query, q, bias(name + "attn_q.bias", q_width), False),
+            (layer.key, k, bias(name + "attn_k.bias", kv_width), False),
+            (layer.value, v, bias(name + "attn_v.bias", kv_width), False),
         ]
         plan.matmul(normed, products)
-        plan.attention(layer, q, k, v, attended, c.num_heads, frequencies, 1.0 / math.sqrt(c.head_dim))
-        output = weights.matrix(name + "attn_output.weight", c.width, q_width)
-        plan.matmul(attended, [(output, hidden, -1, True)])
+        plan.attention(i, q, k, v, attended, c.num_heads, frequencies, 1.0 / math.sqrt(c.head_dim))
+        plan.matmul(attended, [(layer.output, hidden, -1, True)])
         norm(hidden, name + "ffn_norm.weight", normed)
-        gate_matrix = weights.matrix(name + "ffn_gate.weight", c.ffn_width, c.width)
-        up_matrix = weights.matrix(name + "ffn_up.weight", c.ffn_width, c.width)
-        plan.gated(normed, gate_matrix, up_matrix, gate, up, gated)
-        down = weights.matrix(name + "ffn_down.weight", c.width, c.ffn_width)
-        plan.matmul(gated, [(down, hidden, -1, True)])
+        plan.gated(normed, layer.gate, layer.up, gate, up, gated)
+        plan.matmul(gated, [(layer.down, hidden, -1, True)])
         plan.tap(hidden)
     norm(hidden, "output_norm.weight", last)
-    head = table if tied else weights.matrix("output.weight", c.vocab_size, c.width)
     plan.matmul(last, [(head, logits, -1, False)])
     plan.logits(logits)
     return Built(plan, weights.num_bytes)

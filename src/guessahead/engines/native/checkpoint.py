@@ -44,6 +44,11 @@ class Checkpoint:
         """Raise a ModelError about this file."""
         raise ModelError(f"{self._file.path}: {what}")
 
+    @property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        """All tensors of the file."""
+        return tuple(self._file.tensors.values())
+
     def has(self, name: str) -> bool:
         """Whether the file holds this tensor."""
         return name in self._file.tensors
