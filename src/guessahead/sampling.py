@@ -112,6 +112,22 @@ def choose(logits_row: Float32, choice: Choice, path: Sequence[int] | Int32 = ()
     return int(kept[score == score.max()].min())
 
 
+def probabilities(logits_row: Float32, choice: Choice, path: Sequence[int] | Int32 = ()) -> Float64:
+    """float64[vocab]: how likely `choose` takes each token, over all seeds; greedy: 1 for one of them."""
+    history = np.concatenate([choice.history, np.asarray(path, np.int32)])
+    logits, _ = _adjusted(logits_row, choice, history)
+    result = np.zeros(len(logits_row), np.float64)
+    order = np.argsort(-logits, kind="stable")
+    order = order[logits[order] > -np.inf]
+    if is_greedy(choice.params) or len(order) == 0:
+        result[choose(logits_row, choice, path)] = 1.0
+        return result
+    kept, distance = _filtered(logits, order, choice.params)
+    weights = np.exp(distance)
+    result[kept] = weights / weights.sum()
+    return result
+
+
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: npt.ArrayLike) -> Float64:
     """Standard Gumbel noise, float64[n], of n tokens at one position: what `choose` adds to their logits."""
     a = _mix(_mix(_mix(int(seed) + _GOLDEN) + (int(stream) + 1) * _GOLDEN) + (int(position) + 1) * _GOLDEN)

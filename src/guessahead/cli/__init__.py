@@ -30,6 +30,10 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
         ),
         "report": ("guessahead.cli.report", "Traces as one HTML page: who guessed what, what it gained."),
         "predict": ("guessahead.cli.predict", "What guessing will gain, from alpha, gamma and costs."),
+        "acceptance": (
+            "guessahead.cli.acceptance",
+            "How well your own texts can be guessed, and which of them gain.",
+        ),
         "pull": ("guessahead.cli.pull", "Fetch models of the catalogue into the user cache."),
         "models": ("guessahead.cli.models", "List the models of the catalogue."),
         "bench": ("guessahead.cli.bench", "Measure drafters, passes and kernels."),

@@ -1,0 +1,79 @@
+"""What `acceptance` and `tune` share: a drafter to measure with, and a progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from guessahead.cli import options
+
+if TYPE_CHECKING:
+    from guessahead.drafters.base import Drafter
+    from guessahead.measure_acceptance import Progress
+    from guessahead.model import LanguageModel
+    from guessahead.options import GenerateOptions
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_DRAFTER: Final = tuple(setting for setting in options.DRAFTING if setting.name != "gamma")
+
+
+def drafter_options(function: _Function) -> _Function:
+    """Adds --drafter and --drafter-option."""
+    for setting in reversed(_DRAFTER):
+        function = setting.decorate(function)
+    return function
+
+
+def sampling_options(function: _Function) -> _Function:
+    """Adds the options of the sampling table."""
+    for setting in reversed(options.SAMPLING):
+        function = setting.decorate(function)
+    return function
+
+
+def checked_options(
+    values: Mapping[str, Any], lm: LanguageModel, draft_model: LanguageModel | None
+) -> GenerateOptions:
+    """The generation options that were given, checked. A draft model without a drafter means its drafter."""
+    from guessahead.options import GenerateOptions
+
+    names = [setting.name for setting in (*_DRAFTER, *options.SAMPLING) if setting.name in values]
+    arguments = {name: values[name] for name in names if values[name] is not None}
+    if draft_model is not None:
+        lm.tokenizer.check_same(draft_model.tokenizer)
+        arguments = {"drafter": "draft-model"} | arguments | {"draft_model": draft_model}
+    return GenerateOptions.from_arguments(arguments, lm.engine.info.vocab_size)
+
+
+def make_drafter(lm: LanguageModel, checked: GenerateOptions) -> Drafter:
+    """A fresh drafter as a generation with these options would use it."""
+    from guessahead.drafters import registry
+    from guessahead.drafters.base import Setup
+
+    draft_model = checked.draft_model
+    setup = Setup(lm.engine, None if draft_model is None else draft_model.engine)
+    return registry.make(checked.drafter, checked.drafter_options, setup)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str], Progress]]:
+    """A function that begins a piece of work by name and gives its callback.
+
+    On stderr, gone at the end, and silent where stderr is no terminal.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, disable=not sys.stderr.isatty(), transient=True) as bar:
+
+        def begin(what: str) -> Progress:
+            task = bar.add_task(escape(what), total=None)
+            return lambda done, total: bar.update(task, completed=done, total=total)
+
+        yield begin
