@@ -91,6 +91,21 @@ def expect(found: TextAcceptance, costs: Costs, max_gamma: int) -> Expectation:
     return Expectation(best, _tau(found, alpha, best), speed(best))
 
 
+def pooled(name: str, texts: Sequence[TextAcceptance]) -> TextAcceptance:
+    """Several texts as one: all counts added (and nothing said about where in the text)."""
+    num_guesses = [sum(text.tested_at) for text in texts]
+    seconds = sum(text.guess_seconds * num for text, num in zip(texts, num_guesses, strict=True))
+    return TextAcceptance(
+        name=name,
+        num_tokens=sum(text.num_tokens for text in texts),
+        num_guessed=sum(text.num_guessed for text in texts),
+        tested_at=tuple(map(sum, zip(*(text.tested_at for text in texts), strict=True))),
+        accepted_at=tuple(map(sum, zip(*(text.accepted_at for text in texts), strict=True))),
+        along=(),
+        guess_seconds=seconds / sum(num_guesses) if sum(num_guesses) else 0.0,
+    )
+
+
 def measure_text(
     name: str,
     token_ids: Int32,
@@ -101,13 +116,15 @@ def measure_text(
     eos_ids: Sequence[int] = (),
     params: SamplingParams | None = None,
     gamma: int = 4,
+    num_given: int | None = None,
     progress: Progress | None = None,
     clock: Callable[[], float] = perf_counter,
 ) -> TextAcceptance:
     """Measure one text with one drafter (a fresh one).
 
-    token_ids: the text; its first quarter, at most 32 tokens, is given and not guessed. gamma: most guesses
-    looked at per place. draft_engine: of a drafter that is a model; q is taken from it when sampling.
+    token_ids: the text. num_given: its first tokens, which are not guessed; default: a quarter, at most 32.
+    gamma: most guesses looked at per place.
+    draft_engine: of a drafter that is a model; q is taken from it when sampling.
     params: default greedy; with a seed if they sample.
     Raises PromptError for a text that is too short, or too long for the context.
     """
@@ -118,7 +135,10 @@ def measure_text(
             f"{name} has {len(token_ids)} tokens, and the context {engine.info.context_length}: shorten it"
         )
     params = SamplingParams() if params is None else params
-    text = _Text(token_ids, max(1, min(32, len(token_ids) // 4)), params, tuple(eos_ids))
+    num_given = max(1, min(32, len(token_ids) // 4)) if num_given is None else num_given
+    if not 1 <= num_given < len(token_ids):
+        raise PromptError(f"{name} has {len(token_ids)} tokens, of which {num_given} are given")
+    text = _Text(token_ids, num_given, params, tuple(eos_ids))
     if not sampling.is_greedy(params) and draft_engine is not None and drafter.needs_draft_engine:
         text.draft(drafter, gamma, clock, text.places[:_TIMED])
         values = [
@@ -229,6 +249,8 @@ def teacher_forced(
     params = SamplingParams() if want_logits else text.params
     sequence = engine.new_sequence()
     try:
+        if place > 1:
+            engine.forward([Rows(sequence, token_ids[: place - 1])])
         while place < len(token_ids):
             fresh = token_ids[sequence.length : place]
             ahead = token_ids[place : min(place + _AHEAD, len(token_ids) - 1)]

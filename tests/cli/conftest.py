@@ -19,6 +19,14 @@ from tests.tiny import TinyModel, tiny_gguf
 PROMPT = "the quick brown fox jumps over the lazy dog and the quick brown fox jumps"
 
 
+@pytest.fixture(autouse=True)
+def untuned(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the user of this machine tuned is no default here."""
+    path = tmp_path_factory.mktemp("tuned") / "tuned.json"
+    monkeypatch.setenv("GUESSAHEAD_TUNED", str(path))
+    return path
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     """Peaked, but a bias of 100 decides what comes next."""

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.draft_model import DraftModel
 from guessahead.engines.base import PassOutput, Rows
 from guessahead.errors import PromptError
 from guessahead.measure_acceptance import TextAcceptance, expect, measure_text
@@ -68,7 +68,7 @@ def test_a_drafter_and_a_target_that_know_the_text() -> None:
     assert drafter.seen == TEXT.tolist()
     assert drafter.num_ended == 1
     # Many choices per pass, and every row of the text once.
-    assert len(engine.calls) == 4
+    assert len(engine.calls) == 1 + 4  # the given part, then the rest
     assert sum(len(call.token_ids) for call in engine.calls) == len(TEXT) - 1
 
 
@@ -131,7 +131,7 @@ def test_sampled_a_guess_is_worth_its_probability() -> None:
 
 def test_two_models_sampled_overlap() -> None:
     engine, other = TinyEngine(64, seed=1), TinyEngine(64, seed=2)
-    drafter = DraftModel(None, Setup(engine, other))
+    drafter = registry.make("draft-model", {}, Setup(engine, other))
     params = SamplingParams(temperature=1.3, seed=3)
     found = measure(engine, drafter, draft_engine=other, params=params)
     expected = []

@@ -30,7 +30,7 @@ def provenance(
         "commit": _commit(Path(guessahead.__file__).parent),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
-            "cpu": _cpu_model(),
+            "cpu": cpu_model(),
             "num_cores": usable_cores(),
             "architecture": platform.machine(),
             "system": platform.platform(),
@@ -63,7 +63,7 @@ def command_line() -> list[str]:
     return sys.argv[1:]
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")

@@ -70,8 +70,8 @@ class Setting:
 
 
 DRAFTING: Final = (
-    Setting("drafter", str, "Who guesses: prompt-lookup, draft-model, none (plain decoding), ..."),
-    Setting("gamma", int, "Most tokens guessed per step."),
+    Setting("drafter", str, "Who guesses: portfolio, suffix, draft-model, none (plain decoding), ..."),
+    Setting("gamma", int, "Guesses per step; if not given, as many as pay."),
     Setting(
         "drafter_options",
         (str, str),
@@ -151,6 +151,24 @@ def _decorated(function: _Function, decorators: Sequence[Callable[[Any], Any]]) 
         decorated = decorate(decorated)
     added: _Function = decorated
     return added
+
+
+def with_tuned(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with what `guessahead tune` saved in place of what was not given: threads and drafter.
+
+    The drafter stays the caller's choice where options for one, or a draft model, are given.
+    """
+    from guessahead import tuned
+
+    setting = tuned.load(values["model"] or DEFAULT_MODEL, values["draft_model"])
+    if setting is None:
+        return dict(values)
+    filled = dict(values)
+    if values["threads"] is None:
+        filled["threads"] = setting.threads
+    if not any(values[name] for name in ("drafter", "drafter_options", "draft_model")):
+        filled["drafter"] = setting.drafter
+    return filled
 
 
 def load_model(values: Mapping[str, Any]) -> LanguageModel:

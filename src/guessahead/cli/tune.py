@@ -1,0 +1,181 @@
+"""`guessahead tune`: measure this machine, save the best setting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from guessahead.catalogue import DEFAULT_MODEL
+from guessahead.cli import measuring
+from guessahead.cli.base import debug_option
+from guessahead.errors import ParameterError, PromptError
+
+if TYPE_CHECKING:
+    from guessahead.measure_costs import PassTimes
+    from guessahead.model import LanguageModel
+    from guessahead.tune import Answer, Candidate
+    from guessahead.tuned import Tuned
+
+_Bar = Callable[[str], Callable[[int, int], None]]
+
+
+@click.command("tune")
+@click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE")
+@click.option("--draft-model", metavar="NAME|FILE", help="A second, smaller model to try as a drafter.")
+@click.option(
+    "--prompts",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help="Prompts like yours: lines with id, category and prompt.  [default: a mixture]",
+)
+@click.option("--num-prompts", type=click.IntRange(1), default=6, show_default=True, help="How many of them.")
+@click.option("--max-tokens", type=click.IntRange(4), default=64, show_default=True, help="Of each answer.")
+@click.option("--drafter", "drafters", multiple=True, help="Try only this one; repeatable.  [default: all]")
+@click.option(
+    "--gamma", type=click.IntRange(1, 63), default=8, show_default=True, help="Largest draft tried."
+)
+@click.option("--threads", type=click.IntRange(1), help="Take so many.  [default: try some]")
+@click.option("--show", is_flag=True, help="Print the saved setting; measure nothing.")
+@click.option("--forget", is_flag=True, help="Remove the saved setting; measure nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@debug_option
+def command(model: str, draft_model: str | None, show: bool, forget: bool, **values: Any) -> None:
+    """Find the best setting for a model on this machine, and keep it as the default from now on.
+
+    Measures what passes and guesses cost, how often each drafter is right about the model's own answers, and
+    with how many threads the model is fastest. `generate` and `chat` then take drafter and threads from it
+    unless told otherwise. No setting changes any text. The file is tuned.json in the user cache;
+    GUESSAHEAD_TUNED names another one.
+    """
+    from guessahead import tuned
+
+    if show and forget:
+        raise ParameterError("--show and --forget contradict each other")
+    if forget:
+        there = tuned.forget(model, draft_model)
+        click.echo("forgotten" if there else "nothing was saved", err=True)
+        return
+    setting = tuned.load(model, draft_model)
+    candidates: Sequence[Candidate] = ()
+    if not show:
+        setting, candidates = _tune(model, draft_model, values)
+        tuned.save(model, draft_model, setting)
+    if setting is None:
+        raise ParameterError(f"nothing is saved for {tuned.key(model, draft_model)}")
+    if values["as_json"]:
+        click.echo(json.dumps({"key": tuned.key(model, draft_model), **asdict(setting)}))
+    else:
+        _print(setting, candidates)
+        click.echo(f"{'kept in' if show else 'saved in'} {tuned.path()}", err=True)
+
+
+def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[Tuned, Sequence[Candidate]]:
+    from guessahead.loading import load
+    from guessahead.tune import best
+    from guessahead.tuned import Tuned
+
+    prompts = _prompts(values["prompts"], values["num_prompts"])
+    with measuring.progress_bar() as bar:
+        lm, passes, threads = _fastest(model, values["threads"], bar)
+        second = None if draft_model is None else load(draft_model, threads=threads)
+        candidates = _candidates(lm, second, passes, prompts, values, bar)
+    top = best(candidates)
+    known = None if top is None or top.found is None or top.expected is None else top
+    expected = known and known.expected
+    return Tuned(
+        drafter="none" if known is None else known.drafter,
+        gamma=expected.gamma if expected else 0,
+        threads=threads,
+        alpha=known.found.alpha if known and known.found else None,
+        tau=expected.tau if expected else 1.0,
+        speedup=expected.speedup if expected else 1.0,
+        c=known.costs.c if known and known.costs else 0.0,
+        v={str(rows): v for rows, v in passes.v.points.items()},
+        plain_tokens_per_second=1.0 / passes.seconds,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+    ), candidates
+
+
+def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
+    """(name, prompt), spread over the file, so that every kind of prompt is among them."""
+    from guessahead.bench.workload import default_tasks, read_tasks
+
+    tasks = default_tasks() if path is None else read_tasks(path)
+    stride = max(len(tasks) / wanted, 1.0)
+    chosen = [tasks[int(index * stride)] for index in range(min(wanted, len(tasks)))]
+    return [(task.prompt_id, task.prompt) for task in chosen]
+
+
+def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassTimes, int]:
+    """The model with the number of threads that makes one-row passes fastest."""
+    from guessahead.bench.provenance import usable_cores
+    from guessahead.loading import load
+    from guessahead.measure_costs import measure_passes
+
+    cores = usable_cores()
+    counts = [threads] if threads else sorted({cores, max(cores // 2, 1)}, reverse=True)
+    tried = []
+    for count in counts:
+        lm = load(model, threads=count)
+        tried.append((lm, measure_passes(lm.engine, progress=bar(f"{count} threads")), count))
+    return min(tried, key=lambda each: each[1].seconds)
+
+
+def _candidates(
+    lm: LanguageModel,
+    draft_model: LanguageModel | None,
+    passes: PassTimes,
+    prompts: Sequence[tuple[str, str]],
+    values: dict[str, Any],
+    bar: _Bar,
+) -> list[Candidate]:
+    from guessahead.drafters import registry
+    from guessahead.tune import measure_drafter, plain_answers
+
+    answers: list[Answer] = plain_answers(lm, prompts, values["max_tokens"], bar("plain answers"))
+    if not answers:
+        raise PromptError("no prompt had an answer of two tokens: there is nothing to guess in them")
+    found = []
+    for name in values["drafters"] or registry.names():
+        kind = registry.find(name)
+        if name == "none" or (kind.needs_draft_engine and draft_model is None and not values["drafters"]):
+            continue
+        second = draft_model if kind.needs_draft_engine else None
+        checked = measuring.checked_options({"drafter": name, "drafter_options": None}, lm, second)
+        candidate = measure_drafter(
+            name,
+            lambda checked=checked: measuring.make_drafter(lm, checked),  # type: ignore[misc]
+            lm.engine,
+            answers,
+            passes,
+            gamma=values["gamma"],
+            eos_ids=lm.tokenizer.eos_ids,
+            progress=bar(name),
+        )
+        found.append(candidate)
+    return found
+
+
+def _print(setting: Tuned, candidates: Sequence[Candidate]) -> None:
+    curve = ", ".join(f"v({rows}) = {v:.2f}" for rows, v in setting.v.items() if rows in ("2", "5", "8"))
+    click.echo(f"threads   {setting.threads}: {setting.plain_tokens_per_second:.1f} tokens/s plain; {curve}")
+    for each in candidates:
+        if each.found is None or each.costs is None or each.expected is None:
+            click.echo(f"{each.drafter}: left out ({each.problem})")
+            continue
+        alpha = "-" if each.found.alpha is None else f"{each.found.alpha:.2f}"
+        hope = f"speed-up {each.expected.speedup:.2f} with at most {each.expected.gamma} guesses a step"
+        click.echo(
+            f"{each.drafter}: alpha {alpha}, guesses in {each.found.share:.0%}, c {each.costs.c:.3f}, {hope}"
+        )
+    if setting.drafter == "none":
+        click.echo("drafter   none: guessing does not pay for this model and these prompts")
+        return
+    hope = f"speed-up {setting.speedup:.2f} expected"
+    click.echo(f"drafter   {setting.drafter}, largest draft {setting.gamma}: {hope}")

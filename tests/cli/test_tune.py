@@ -1,0 +1,160 @@
+"""`guessahead tune`: what it saves, and that it is used afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from guessahead import tuned
+from guessahead.measure_acceptance import Expectation, TextAcceptance
+from guessahead.predict import Costs
+from guessahead.tune import Candidate, best
+from tests.cli.conftest import PROMPT, one_line, run
+from tests.tiny import TinyModel
+
+SETTING = tuned.Tuned(
+    drafter="none",
+    gamma=0,
+    threads=1,
+    alpha=None,
+    tau=1.0,
+    speedup=1.0,
+    c=0.0,
+    v={"1": 1.0},
+    plain_tokens_per_second=10.0,
+    date="2026-11-29T20:00:00+00:00",
+)
+
+
+def tune(tiny: TinyModel, *arguments: str) -> Result:
+    quick = ("--num-prompts", "2", "--max-tokens", "12")
+    return run("tune", "-m", str(tiny.path), *quick, *arguments)
+
+
+def generated(tiny: TinyModel, *arguments: str) -> dict[str, Any]:
+    result = run("generate", "-m", str(tiny.path), "--max-tokens", "4", "--json", *arguments, PROMPT)
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_measure_save_show_forget(tiny: TinyModel, untuned: Path) -> None:
+    result = tune(tiny, "--drafter", "prompt-lookup")
+    assert result.exit_code == 0, result.output
+    assert f"saved in {untuned}" in result.stderr
+    assert "\nprompt-lookup: alpha " in result.stdout
+    saved = tuned.load(str(tiny.path))
+    assert saved is not None
+    assert saved.drafter in ("none", "prompt-lookup")
+    assert saved.v["1"] == 1.0
+    shown = tune(tiny, "--show", "--json")
+    assert json.loads(shown.stdout) | {"key": ""} == json.loads(json.dumps(_as_document(saved)))
+    assert "forgotten" in tune(tiny, "--forget").stderr
+    assert tuned.load(str(tiny.path)) is None
+    assert "nothing was saved" in tune(tiny, "--forget").stderr
+    gone = tune(tiny, "--show")
+    assert gone.exit_code == 2
+    one_line(gone.stderr, "nothing is saved")
+
+
+def _as_document(setting: tuned.Tuned) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"key": "", **asdict(setting)}
+
+
+def test_all_drafters_are_tried(tiny: TinyModel, other_tiny: TinyModel) -> None:
+    from guessahead.drafters import registry
+
+    result = tune(tiny, "--draft-model", str(other_tiny.path))
+    assert result.exit_code == 0, result.output
+    for name in registry.names():
+        assert (f"\n{name}: " in result.stdout) == (name != "none"), name
+    assert tuned.load(str(tiny.path)) is None  # that was for the pair
+    assert tuned.load(str(tiny.path), str(other_tiny.path)) is not None
+
+
+def test_generate_takes_the_saved_drafter(tiny: TinyModel) -> None:
+    before = generated(tiny)
+    tuned.save(str(tiny.path), None, SETTING)
+    after = generated(tiny)
+    assert before["stats"]["drafter"] != "none"
+    assert after["stats"]["drafter"] == "none"
+    assert after["token_ids"] == before["token_ids"]
+    assert generated(tiny, "--drafter", "prompt-lookup")["stats"]["drafter"] == "prompt-lookup"
+
+
+def test_generate_takes_the_saved_threads(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    from guessahead import loading
+
+    seen: list[object] = []
+    load = loading.load
+
+    def watched(*arguments: Any, **settings: Any) -> Any:
+        seen.append(settings["threads"])
+        return load(*arguments, **settings)
+
+    monkeypatch.setattr(loading, "load", watched)
+    tuned.save(str(tiny.path), None, SETTING)
+    generated(tiny)
+    generated(tiny, "--threads", "2")
+    assert seen == [1, 2]
+
+
+def test_a_broken_file_counts_as_empty(tiny: TinyModel, untuned: Path) -> None:
+    good = {tuned.key(str(tiny.path)): {**_as_document(SETTING)}}
+    for text in ("{", "[1]", json.dumps({tuned.key(str(tiny.path)): 3}), json.dumps(good), "\x00"):
+        untuned.write_text(text)
+        assert tuned.load(str(tiny.path)) is None
+    tuned.save(str(tiny.path), None, SETTING)
+    assert tuned.load(str(tiny.path)) == SETTING
+
+
+def test_settings_of_other_models_stay(tiny: TinyModel) -> None:
+    tuned.save("smollm2-135m", None, SETTING)
+    tuned.save(str(tiny.path), None, SETTING)
+    assert tuned.forget(str(tiny.path))
+    assert tuned.load("smollm2-135m") == SETTING
+
+
+def test_a_place_that_cannot_be_written(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUESSAHEAD_TUNED", "/proc/nowhere/tuned.json")
+    result = tune(tiny, "--drafter", "prompt-lookup")
+    assert result.exit_code == 2
+    one_line(result.stderr, "cannot be written")
+
+
+def test_the_default_file_is_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GUESSAHEAD_TUNED")
+    monkeypatch.setenv("GUESSAHEAD_CACHE", str(tmp_path))
+    assert tuned.path() == tmp_path / "tuned.json"
+
+
+def test_errors(tiny: TinyModel) -> None:
+    for arguments, words in (
+        (("--show", "--forget"), ("contradict",)),
+        (("--drafter", "nobody"), ("nobody",)),
+        (("--prompts", "missing.jsonl"), ("cannot be read",)),
+    ):
+        result = tune(tiny, *arguments)
+        assert result.exit_code == 2
+        one_line(result.stderr, *words)
+
+
+def _candidate(name: str, speedup: float, gamma: int = 2) -> Candidate:
+    found = TextAcceptance(name, 10, 10, (10,), (5.0,), (), 0.0)
+    return Candidate(name, found, Costs(), Expectation(gamma, speedup, speedup))
+
+
+def test_the_best_drafter_must_be_worth_it() -> None:
+    failed = Candidate("failed", problem="no")
+    top = best([failed, _candidate("slow", 1.2), _candidate("fast", 1.5)])
+    assert top is not None
+    assert top.drafter == "fast"
+    assert best([failed, _candidate("hardly", 1.01)]) is None
+    assert best([failed, _candidate("never", 1.0, gamma=0)]) is None
+    assert best([]) is None
