@@ -28,6 +28,7 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
             "guessahead.cli.demo",
             "Answers plain and guessed ahead: the same text, both speeds.",
         ),
+        "chat": ("guessahead.cli.chat", "Talk with a model in the terminal."),
         "report": ("guessahead.cli.report", "Traces as one HTML page: who guessed what, what it gained."),
         "predict": ("guessahead.cli.predict", "What guessing will gain, from alpha, gamma and costs."),
         "acceptance": (

@@ -1,0 +1,199 @@
+"""`guessahead chat`: a conversation in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from guessahead.cli import options
+from guessahead.cli.base import debug_option
+from guessahead.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from guessahead.cli.show import Answer
+    from guessahead.model import LanguageModel
+    from guessahead.types import Generation
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_SETTINGS: Final = tuple(setting for setting in options.GENERATION if setting.name != "raw")
+_HELP: Final = {
+    "/stats": "figures of the last answer: speed, what was guessed, what it saved",
+    "/compare": "the last answer again, plain and guessed ahead: same text? which speeds?",
+    "/drafter [NAME]": "who guesses; with a name, from now on",
+    "/reset": "forget the conversation",
+    "/help": "this list",
+    "/quit": "leave (also Ctrl-D)",
+}
+
+
+def _chat_options(function: _Function) -> _Function:
+    for setting in reversed(_SETTINGS):
+        function = setting.decorate(function)
+    return function
+
+
+@click.command("chat")
+@options.model_options
+@_chat_options
+@debug_option
+def command(**values: Any) -> None:
+    """Talk with a model. What was guessed ahead is coloured.
+
+    Lines that begin with a slash are commands: /help lists them. Ctrl-C ends an answer, Ctrl-D the
+    conversation. Where stdin is no terminal, each of its lines is a message, and the answers go to stdout.
+    """
+    values = options.with_tuned(values | {"raw": None})
+    lm, draft_model = options.load_model(values), options.load_draft_model(values)
+    chat = Chat(lm, options.generation_arguments(values, draft_model))
+    if sys.stdin.isatty():
+        _tell(f"{lm.name}, guessed by {chat.drafter}; /help lists the commands")
+    for line in _lines():
+        if not chat.take(line):
+            break
+
+
+class Chat:
+    """The conversation so far, and how to go on."""
+
+    def __init__(self, lm: LanguageModel, arguments: dict[str, Any]) -> None:
+        """arguments: for LanguageModel.stream; the system message counts for every answer."""
+        self._lm = lm
+        self._arguments = arguments
+        self._messages: list[dict[str, str]] = []
+        self._asked: list[dict[str, str]] = []  # the messages that the last answer is an answer to
+        self._last: Generation | None = None
+        self._commands: dict[str, Callable[[str], None]] = {
+            "/stats": self._stats,
+            "/compare": self._compare,
+            "/drafter": self._drafter,
+            "/reset": self._reset,
+            "/help": self._help,
+        }
+
+    @property
+    def drafter(self) -> str:
+        """Who guesses."""
+        from guessahead.options import GenerateOptions
+
+        name: str = self._arguments.get("drafter", GenerateOptions.__dataclass_fields__["drafter"].default)
+        return name
+
+    def take(self, line: str) -> bool:
+        """A message or a command; False to leave."""
+        text = line.strip()
+        if text == "/quit":
+            return False
+        try:
+            if text.startswith("/"):
+                self._command(text)
+            elif text:
+                self._answer(text)
+        except InputError as error:
+            _tell(str(error))
+        return True
+
+    def _command(self, text: str) -> None:
+        name, _, rest = text.partition(" ")
+        if name not in self._commands:
+            raise ParameterError(f"there is no {name}; /help lists the commands")
+        self._commands[name](rest.strip())
+
+    def _answer(self, text: str) -> None:
+        """Stream the next answer. One that is interrupted stays in the conversation as far as it came."""
+        asked = [*self._messages, {"role": "user", "content": text}]
+        pieces: list[str] = []
+        answer = self._writer()
+        with self._lm.stream(asked, **self._arguments) as stream:
+            try:
+                for chunk in stream:
+                    pieces.append(chunk.text)
+                    answer.show(chunk)
+                self._last, self._asked = stream.result, asked
+            except KeyboardInterrupt:
+                self._last = None
+        answer.finish()
+        self._messages = [*asked, {"role": "assistant", "content": "".join(pieces)}]
+        if self._last is not None and self._last.finish_reason == "context":
+            _tell("the context is full: /reset begins a new conversation")
+
+    def _writer(self) -> Answer:
+        from guessahead.cli.show import Answer, MarkedAnswer, colours
+
+        if not colours(sys.stdout):
+            return Answer()
+        return MarkedAnswer(self._lm.tokenizer, self._stops)
+
+    @property
+    def _stops(self) -> tuple[str, ...]:
+        stop = self._arguments.get("stop", ())
+        return (stop,) if isinstance(stop, str) else tuple(stop)
+
+    def _stats(self, rest: str) -> None:
+        from guessahead.cli.show import generation_figures, print_figures
+
+        print_figures(generation_figures(self._answered()))
+
+    def _compare(self, rest: str) -> None:
+        from guessahead.bench.comparison import compare
+        from guessahead.cli.show import comparison_figures, print_figures
+
+        seed = {"seed": self._answered().seed}
+        _tell("decoding it plainly and guessed ahead ...")
+        comparison = compare(self._lm, self._asked, self._arguments | seed, watch=lambda plain, chunk: None)
+        print_figures(comparison_figures(comparison))
+
+    def _answered(self) -> Generation:
+        if self._last is None:
+            raise ParameterError("there is no finished answer yet")
+        return self._last
+
+    def _drafter(self, name: str) -> None:
+        from guessahead.drafters import registry
+
+        if name:
+            registry.find(name)
+            needs_model = registry.find(name).needs_draft_engine
+            if needs_model and "draft_model" not in self._arguments:
+                raise ParameterError(f"{name} needs a second model: start with --draft-model")
+            self._arguments = {
+                key: value for key, value in self._arguments.items() if key != "drafter_options"
+            } | {"drafter": name}
+        _tell(f"guessed by {self.drafter}; known: {', '.join(registry.names())}")
+
+    def _reset(self, rest: str) -> None:
+        self._messages, self._asked, self._last = [], [], None
+        _tell("a new conversation")
+
+    def _help(self, rest: str) -> None:
+        width = max(map(len, _HELP))
+        for name, text in _HELP.items():
+            _tell(f"{name:{width}}  {text}")
+
+
+def _lines() -> Iterator[str]:
+    """What the user enters, to the end of input. In a terminal with a prompt, a history and line editing."""
+    if not sys.stdin.isatty():
+        for data in sys.stdin.buffer:
+            try:
+                yield data.decode()
+            except UnicodeDecodeError:
+                raise ParameterError("stdin is not UTF-8") from None
+        return
+    import readline  # noqa: F401  (importing it is what gives `input` a history)
+
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            click.echo()
+            return
+        except KeyboardInterrupt:
+            click.echo()
+
+
+def _tell(text: str) -> None:
+    """To the user, beside the answers."""
+    click.echo(text, err=True)
