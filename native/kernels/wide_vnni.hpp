@@ -43,12 +43,28 @@ static inline void nibbles_and_fifth(IW (&acc)[R], const std::uint8_t* const* un
   step_rows<J + 4>(acc, bit_or(bit_and(shift_right<4>(both), low), bit_and(shift_right<J>(high), fifth)), q);
 }
 
-template <int J, int R>
-static inline void nibbles_and_pairs(IW (&a)[R], IW (&b)[R], const std::uint8_t* const* unit, int offset, IW high0,
-                                     IW high1, const std::int8_t* q) {
+// Quads 4 * Half + J: a nibble, and two more bits from field J of the half's vector.
+template <int Half, int J, int R>
+static inline void nibbles_and_pairs(IW (&acc)[R], const std::uint8_t* const* unit, int offset, IW high,
+                                     const std::int8_t* q) {
   const IW both = bytes_at(unit, offset + 32 * J), low = same_bytes(15), field = same_bytes(0x30);
-  step_rows<J>(a, bit_or(bit_and(both, low), bit_and(shift_right<2 * J - 4>(high0), field)), q);
-  step_rows<J + 4>(b, bit_or(bit_and(shift_right<4>(both), low), bit_and(shift_right<2 * J - 4>(high1), field)), q);
+  const IW four = bit_and(Half == 0 ? both : shift_right<4>(both), low);
+  step_rows<4 * Half + J>(acc, bit_or(four, bit_and(shift_right<2 * J - 4>(high), field)), q);
+}
+
+// One half of a Q6_K block: its own scale, and 32 times its sum of x comes off.
+template <int Half, int R>
+static inline void half_dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t* sums,
+                             IW (&out)[R]) {
+  const int offset = 144 + b * 192;
+  const IW high = bytes_at(unit, offset + 128 + 32 * Half), scale = pair_at(unit, 16 * b, Half);
+  IW acc[R];
+  for (IW& a : acc) a = ints(0);
+  nibbles_and_pairs<Half, 0>(acc, unit, offset, high, q);
+  nibbles_and_pairs<Half, 1>(acc, unit, offset, high, q);
+  nibbles_and_pairs<Half, 2>(acc, unit, offset, high, q);
+  nibbles_and_pairs<Half, 3>(acc, unit, offset, high, q);
+  for (int r = 0; r < R; ++r) out[r] = plus(out[r], times(sub_scaled(acc[r], ints(sums[2 * r + Half]), 5), scale));
 }
 
 template <Kind K, int R>
@@ -76,19 +92,8 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     nibbles_and_fifth<2>(out, unit, high, q);
     nibbles_and_fifth<3>(out, unit, high, q);
     for (int r = 0; r < R; ++r) out[r] = sub_scaled(out[r], ints(sums[2 * r] + sums[2 * r + 1]), 4);
-  } else {  // Q6_K: a scale per half, and 32 times the sum of x of each half comes off
-    const int offset = 144 + b * 192;
-    const IW high0 = bytes_at(unit, offset + 128), high1 = bytes_at(unit, offset + 160);
-    IW second[R];
-    for (int r = 0; r < R; ++r) second[r] = ints(0);
-    nibbles_and_pairs<0>(out, second, unit, offset, high0, high1, q);
-    nibbles_and_pairs<1>(out, second, unit, offset, high0, high1, q);
-    nibbles_and_pairs<2>(out, second, unit, offset, high0, high1, q);
-    nibbles_and_pairs<3>(out, second, unit, offset, high0, high1, q);
-    const IW scale0 = pair_at(unit, 16 * b, 0), scale1 = pair_at(unit, 16 * b, 1);
-    for (int r = 0; r < R; ++r) {
-      const IW first = times(sub_scaled(out[r], ints(sums[2 * r]), 5), scale0);
-      out[r] = plus(first, times(sub_scaled(second[r], ints(sums[2 * r + 1]), 5), scale1));
-    }
+  } else {  // Q6_K
+    half_dots<0>(unit, b, q, sums, out);
+    half_dots<1>(unit, b, q, sums, out);
   }
 }
