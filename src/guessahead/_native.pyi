@@ -23,6 +23,12 @@ def isa(wanted: str = "") -> str:
 def isas() -> list[str]:
     """Names of the instruction sets that can be used here, the best first."""
 
+def read_bandwidth(pool: Pool) -> float:
+    """Bytes per second that all workers together read from memory."""
+
+def peak(pool: Pool, isa: str = "", unit: str = "int8") -> float:
+    """Multiply-adds per second of all workers together; unit: "int8" or "f32"."""
+
 class Pool:
     """Worker threads; the caller is one of them."""
 
@@ -30,12 +36,31 @@ class Pool:
     @property
     def size(self) -> int: ...
 
+def packed_bytes(kind: str, n: int, k: int) -> int:
+    """What a packed matrix takes of an arena."""
+
+class Arena:
+    """Memory for matrices, handed out front to back."""
+
+    def __init__(self, num_bytes: int) -> None: ...
+
 class Matrix:
     """A weight matrix of n outputs by k inputs, repacked into tiles."""
 
     @staticmethod
-    def pack(pool: Pool, kind: str, n: int, k: int, data: _Bytes, order: _Int32 | None = None) -> Matrix:
-        """data: the bytes of the file, row by row. order: which row of it becomes output i."""
+    def pack(
+        pool: Pool,
+        kind: str,
+        n: int,
+        k: int,
+        data: _Bytes,
+        order: _Int32 | None = None,
+        arena: Arena | None = None,
+    ) -> Matrix:
+        """data: the bytes of the file, row by row. order: which row of it becomes output i.
+
+        arena: where the matrix shall lie; default: by itself.
+        """
 
     @property
     def n(self) -> int: ...
@@ -50,6 +75,17 @@ class Matrix:
 
     def matmul(self, pool: Pool, x: _Float32, isa: str = "", int8: bool = True) -> _Float32:
         """x float32[m, k] -> float32[m, n]."""
+
+    def time_matmul(
+        self,
+        pool: Pool,
+        x: _Float32,
+        isa: str = "",
+        int8: bool = True,
+        repeats: int = 20,
+        streamed: bool = True,
+    ) -> list[float]:
+        """Seconds of each product; streamed: the weights come from memory, else from a cache."""
 
 class Sequence:
     """The cache of one running sequence. ValueError for a path or a length that it does not have."""
