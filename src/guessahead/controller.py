@@ -19,13 +19,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from guessahead import tree
+from guessahead.errors import StateError
 from guessahead.gate import ChainGate, best_chain
 from guessahead.guesses import ASK_MEMORY, SMALL_LAG, Guesses, Member, follow
-from guessahead.errors import StateError
 from guessahead.types import Draft, Verdict
 
 if TYPE_CHECKING:
-    from guessahead.costs import PassCosts
+    from guessahead.costs import Curve, PassCosts
     from guessahead.drafters.base import Drafter
     from guessahead.types import Choice
 
@@ -40,6 +40,10 @@ TRUSTED_HITS: Final = 6
 # A second model that lags behind must read before it guesses. The reading is set against the gain of this
 # many drafts to come, at most a third of the tokens still wanted.
 CATCH_UP_DRAFTS: Final = 32
+# Guesses below this share of what one of the first rows costs are not even listed. (Less than 1, as a learned
+# chance may be above the stated one.)
+LEAST_SHARE: Final = 0.5
+CHEAPEST_OF: Final = 4
 # The part of a one-row pass that one more row takes while reading a long text, before it is measured.
 READ_SHARE: Final = 0.2
 
@@ -115,6 +119,7 @@ class Controller:
         self._row_seconds = 0.0
         self._rate = 0.0
         self._num_steps = 0
+        self._last_count = 0
         self._current: Guesses | None = None
         self._older: tuple[Guesses, int] | None = (
             None  # guesses still open from earlier steps, and the node reached
@@ -124,24 +129,29 @@ class Controller:
 
     def draft(self, choice: Choice, budget: int) -> Draft:
         self._current, self._probe = None, 0.0
-        seconds = self._costs.seconds(len(choice.history))
-        limit = min(budget, self._most)
-        if limit <= 0 or self._num_steps == 0 or seconds is None:
+        curve = self._costs.curve(len(choice.history))
+        limit = min(budget, self._most, 2 * self._last_count + 8)
+        if limit <= 0 or self._num_steps == 0 or curve is None:
             self._explain_plain("the first token, the last one, or no pass measured yet")
             return _NOTHING
-        price = max(self._rate, 1.0 / seconds[1])
+        price = max(self._rate, 1.0 / curve.seconds)
         candidates = Guesses()
+        # Less likely guesses cannot pay: each row costs at least as much as the cheapest of the first ones.
+        few = min(CHEAPEST_OF, len(curve.v) - 2)
+        least = LEAST_SHARE * price * curve.seconds * (curve.v[1 + few] - 1.0) / max(few, 1)
         for member in self._free:
+            member.drafter.least_chance = least
             self._ask_free(member, choice, limit, price, candidates)
-        nodes, value = self._choose(candidates, limit, price, seconds)
+        nodes, value = self._choose(candidates, limit, price, curve)
         for member in self._paid:
-            if self._ask_paid(member, choice, limit, price, seconds, value, candidates):
-                nodes, value = self._choose(candidates, limit, price, seconds)
+            if self._ask_paid(member, choice, limit, price, curve, value, candidates):
+                nodes, value = self._choose(candidates, limit, price, curve)
         for member in self._free:
             member.gain += (max(value, 0.0) - member.gain) * (1 - ASK_MEMORY)
         self._current = candidates if candidates.tokens else None
         if self._explain:
-            self._why = self._reasons(candidates, nodes, value, price, seconds)
+            self._why = self._reasons(candidates, nodes, value, price, curve)
+        self._last_count = len(nodes)
         if not nodes:
             return _NOTHING
         return candidates.pick(nodes)
@@ -167,7 +177,7 @@ class Controller:
         choice: Choice,
         limit: int,
         price: float,
-        seconds: list[float],
+        curve: Curve,
         value: float,
         found: Guesses,
     ) -> bool:
@@ -176,23 +186,23 @@ class Controller:
         lag = drafter.lag(choice)
         each = member.guess_seconds
         if each is None:
-            each = drafter.relative_cost * seconds[1]
-        behind = max(lag - 1, 0) * (member.read_seconds or each * self._read_share(seconds))
+            each = drafter.relative_cost * curve.seconds
+        behind = max(lag - 1, 0) * (member.read_seconds or each * self._read_share(curve.seconds))
         cap = limit if track.num_hits >= TRUSTED_HITS else min(limit, 1 + 2 * track.num_hits)
-        gain = best_chain(1.0, track.mean, 0, limit, each, price, seconds)
+        gain = best_chain(1.0, track.mean, 0, limit, each, price, curve)
         drafts = max(1.0, min(CATCH_UP_DRAFTS, self._left / 3))
         worth = gain - price * behind / (drafts if lag > SMALL_LAG else 1.0)
         member.probing = worth <= max(value, 0.0)
         if member.probing:
-            cost = each + behind + seconds[2] - seconds[1]
+            cost = each + behind + curve.seconds * (curve.v[2] - 1.0)
             if worth > 0.0 or self._debt + cost > PROBE_SHARE * self._elapsed:
                 member.reason = "not asked: less to gain than without it"
                 return False
             self._debt += cost
-            self._probe = seconds[1]
+            self._probe = curve.seconds
             cap = 1
         member.reason = "asked on trial" if member.probing else "asked"
-        drafter.gate = ChainGate(track, cap, each, price, seconds)
+        drafter.gate = ChainGate(track, cap, each, price, curve)
         started = self._clock()
         draft = drafter.propose(choice, cap)
         member.learn_costs(self._clock() - started, len(draft), lag)
@@ -200,19 +210,17 @@ class Controller:
             found.add(draft, member)
         return len(draft) > 0
 
-    def _choose(
-        self, found: Guesses, limit: int, price: float, seconds: list[float]
-    ) -> tuple[list[int], float]:
+    def _choose(self, found: Guesses, limit: int, price: float, curve: Curve) -> tuple[list[int], float]:
         """The best nodes, and their value in tokens."""
         if not found.tokens:
             return [], 0.0
         order = found.by_reach()
-        limit = min(limit, len(seconds) - 2, self._trusted(found))
-        plain = seconds[1]
+        v, step_price = curve.v, price * curve.seconds
+        limit = min(limit, len(v) - 2, self._trusted(found))
         total, best, count = 0.0, 0.0, 0
         for k, node in enumerate(order[:limit], 1):
             total += found.reach[node]
-            value = total - price * (seconds[k + 1] - plain)
+            value = total - step_price * (v[k + 1] - 1.0)
             if value > best:
                 best, count = value, k
         if count == 0 and self._probe:
@@ -228,9 +236,9 @@ class Controller:
             most = max(most, 1 + 2 * member.track.num_hits)
         return most
 
-    def _read_share(self, seconds: list[float]) -> float:
+    def _read_share(self, plain_seconds: float) -> float:
         """What reading one token of a long text costs, over a one-row pass: as the target read its prompt."""
-        return self._row_seconds / seconds[1] if self._row_seconds else READ_SHARE
+        return self._row_seconds / plain_seconds if self._row_seconds else READ_SHARE
 
     # --- after the pass ---
 
@@ -272,13 +280,13 @@ class Controller:
             self._why = {"plain": reason}
 
     def _reasons(
-        self, found: Guesses, nodes: list[int], value: float, price: float, seconds: list[float]
+        self, found: Guesses, nodes: list[int], value: float, price: float, curve: Curve
     ) -> dict[str, Any]:
-        wanted = range(1, min(len(found.tokens) + 2, len(seconds)))
+        num_rows = min(len(found.tokens) + 1, len(curve.v) - 1)
         return {
             "tokens_per_second": price,
-            "plain_seconds": seconds[1],
-            "v": [round(seconds[m] / seconds[1], 3) for m in wanted],
+            "plain_seconds": curve.seconds,
+            "v": [round(value, 3) for value in curve.v[1 : num_rows + 1]],
             "members": [
                 {
                     "drafter": member.drafter.name,

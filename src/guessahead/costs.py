@@ -6,9 +6,8 @@ between processes (`calibration`). It only decides how much is guessed, never wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
-from math import exp, log
+from math import log
 from typing import Any, Final
 
 # The first guess of v: rows come almost free while weights stream from memory, then each costs its share.
@@ -25,6 +24,7 @@ SPEED_WEIGHT: Final = 0.08
 SHAPE_WEIGHT: Final = 0.03
 # What a pass of m rows says about m - 1 and m + 1, while those have no measurement of their own.
 NEIGHBOUR_WEIGHT: Final = 0.5
+NEIGHBOUR_TRIALS: Final = 8
 
 
 def prior(num_rows: int) -> float:
@@ -33,88 +33,91 @@ def prior(num_rows: int) -> float:
     return 1.0 + PRIOR_SLOPE * (min(num_rows, PRIOR_KNEE) - 1) + PRIOR_SLOPE_BEYOND * beyond
 
 
-class _Curve:
-    """v(m) and the seconds of a one-row pass, at contexts of one size."""
+class Curve:
+    """What passes cost at contexts of one size.
+
+    seconds: of a one-row pass. v: v[m] = time of m rows over that of one (v[0] is 0.0, v[1] is 1.0).
+    """
+
+    __slots__ = ("counts", "num_measured", "seconds", "v")
 
     def __init__(self, max_rows: int) -> None:
-        self.log_v = [0.0] + [log(prior(m)) for m in range(1, max_rows + 1)]
+        self.v = [0.0] + [prior(m) for m in range(1, max_rows + 1)]
         self.counts = [0] * (max_rows + 1)
-        self.log_seconds: float | None = None
+        self.seconds = 0.0
         self.num_measured = 0
-        self.table: list[float] | None = None
 
     def update(self, num_rows: int, seconds: float) -> None:
-        measured = log(max(seconds, 1e-9))
-        if self.log_seconds is None:
-            self.log_seconds = measured - self.log_v[num_rows]
-        surprise = measured - self.log_seconds - self.log_v[num_rows]
+        """A pass of so many rows took so long."""
+        if self.seconds <= 0.0:
+            self.seconds = max(seconds, 1e-9) / self.v[num_rows]
+        surprise = log(max(seconds, 1e-9) / (self.seconds * self.v[num_rows]))
         surprise = max(-MAX_SURPRISE, min(MAX_SURPRISE, surprise))
         self.num_measured += 1
-        self.log_seconds += surprise * max(1.0 / self.num_measured, SPEED_WEIGHT)
+        self.seconds *= 1.0 + surprise * max(1.0 / self.num_measured, SPEED_WEIGHT)
         if num_rows > 1:
             self._bend(num_rows, surprise)
-        self.table = None
 
     def _bend(self, num_rows: int, surprise: float) -> None:
         """Correct v(num_rows), and its neighbours as far as they are unknown; v never falls."""
-        log_v, counts = self.log_v, self.counts
+        v, counts = self.v, self.counts
         counts[num_rows] += 1
-        log_v[num_rows] += surprise * max(1.0 / (counts[num_rows] + 2), SHAPE_WEIGHT)
-        weight, last = NEIGHBOUR_WEIGHT, len(log_v) - 1
-        for step in (1, 2):
-            for other in (num_rows - step, num_rows + step):
-                if 1 < other <= last and counts[other] == 0:
-                    log_v[other] += surprise * weight / (counts[num_rows] + 2)
-            weight *= NEIGHBOUR_WEIGHT
-        log_v[num_rows] = max(log_v[num_rows], 0.0)
+        count = counts[num_rows]
+        v[num_rows] = max(1.0, v[num_rows] * (1.0 + surprise * max(1.0 / (count + 2), SHAPE_WEIGHT)))
+        last = len(v) - 1
+        if count <= NEIGHBOUR_TRIALS:
+            weight = NEIGHBOUR_WEIGHT
+            for step in (1, 2):
+                for other in (num_rows - step, num_rows + step):
+                    if 1 < other <= last and counts[other] == 0:
+                        v[other] = max(1.0, v[other] * (1.0 + surprise * weight / (count + 2)))
+                weight *= NEIGHBOUR_WEIGHT
+        for m in range(max(num_rows - 3, 2), last + 1):
+            if v[m] < v[m - 1]:
+                if counts[m] >= counts[m - 1] and m <= num_rows:
+                    self._lower(m)
+                else:
+                    v[m] = v[m - 1]
+            elif m > num_rows + 2:
+                break
+
+    def _lower(self, num_rows: int) -> None:
+        """Fewer rows cannot cost more than these."""
         for m in range(num_rows - 1, 1, -1):
-            if log_v[m] <= log_v[m + 1]:
+            if self.v[m] <= self.v[num_rows]:
                 break
-            log_v[m] = log_v[m + 1]
-        for m in range(num_rows + 1, last + 1):
-            if log_v[m] >= log_v[m - 1]:
-                break
-            log_v[m] = log_v[m - 1]
+            self.v[m] = self.v[num_rows]
 
-    def seconds(self) -> list[float]:
-        if self.table is None:
-            base = self.log_seconds or 0.0
-            self.table = [0.0] + [exp(base + value) for value in self.log_v[1:]]
-        return self.table
-
-    def copy(self) -> _Curve:
-        other = _Curve(len(self.log_v) - 1)
-        other.log_v, other.log_seconds = list(self.log_v), self.log_seconds
+    def copy(self) -> Curve:
+        """The same curve, as a beginning for other contexts."""
+        other = Curve(len(self.v) - 1)
+        other.v, other.seconds = list(self.v), self.seconds
         return other
 
 
 class PassCosts:
-    """Measured seconds of the passes of one engine, shared by all its generations."""
+    """Measured costs of the passes of one engine, shared by all its generations."""
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
-        self._curves: dict[int, _Curve] = {}
+        self._curves: dict[int, Curve] = {}
 
     @property
     def num_measured(self) -> int:
         """Passes that were taken in, over all context lengths."""
         return sum(curve.num_measured for curve in self._curves.values())
 
-    def seconds(self, context: int) -> list[float] | None:
-        """Seconds of a pass by its number of rows (entry 0 is 0.0), behind `context` tokens.
-
-        None before the first measurement. The list is shared: do not change it.
-        """
-        curve = self._curves.get(_size_class(context)) or self._grown(context)
-        return None if curve is None else curve.seconds()
+    def curve(self, context: int) -> Curve | None:
+        """Of passes behind `context` tokens; None before the first measurement. Read it only."""
+        return self._curves.get(_size_class(context)) or self._grown(context)
 
     def update(self, num_rows: int, context: int, seconds: float) -> None:
         """A pass of num_rows rows behind `context` tokens took so long."""
         if num_rows > self._max_rows:
             return
-        curve = self._curves.get(_size_class(context)) or self._grown(context)
+        curve = self.curve(context)
         if curve is None:
-            curve = self._curves[_size_class(context)] = _Curve(self._max_rows)
+            curve = self._curves[_size_class(context)] = Curve(self._max_rows)
         curve.update(num_rows, seconds)
 
     def to_json(self) -> dict[str, Any]:
@@ -122,7 +125,7 @@ class PassCosts:
         return {
             "max_rows": self._max_rows,
             "curves": {
-                str(size): {"seconds": curve.seconds(), "counts": curve.counts}
+                str(size): {"seconds": curve.seconds, "v": curve.v[1:], "counts": curve.counts[1:]}
                 for size, curve in self._curves.items()
             },
         }
@@ -134,29 +137,25 @@ class PassCosts:
         if data["max_rows"] != max_rows:
             raise ValueError("measured with another number of rows")
         for size, entry in data["curves"].items():
-            seconds, counts = entry["seconds"], entry["counts"]
-            ascending = all(a <= b for a, b in pairwise(seconds))
-            if len(seconds) != max_rows + 1 or len(counts) != max_rows + 1 or not ascending:
+            seconds, v, counts = float(entry["seconds"]), entry["v"], entry["counts"]
+            if len(v) != max_rows or len(counts) != max_rows or min(counts) < 0 or v[0] != 1.0:
                 raise ValueError("damaged")
-            if not 1e-9 < seconds[1] <= seconds[-1] < 1e6 or min(counts) < 0:
+            if not 1e-9 < seconds < 1e6 or not all(a <= b < 1e6 for a, b in pairwise(v)):
                 raise ValueError("out of range")
-            curve = costs._curves[int(size)] = _Curve(max_rows)
-            curve.log_seconds = log(seconds[1])
-            curve.log_v = [0.0] + [log(value / seconds[1]) for value in seconds[1:]]
-            curve.counts = [int(count) for count in counts]
+            curve = costs._curves[int(size)] = Curve(max_rows)
+            curve.seconds = seconds
+            curve.v = [0.0, *map(float, v)]
+            curve.counts = [0, *map(int, counts)]
         return costs
 
-    def _grown(self, context: int) -> _Curve | None:
+    def _grown(self, context: int) -> Curve | None:
         """The first look at a context of this size: begin with what is known of the nearest one."""
-        wanted = _size_class(context)
-        nearest = min(self._known(), key=lambda size: abs(size - wanted), default=None)
-        if nearest is None:
+        if not self._curves:
             return None
+        wanted = _size_class(context)
+        nearest = min(self._curves, key=lambda size: abs(size - wanted))
         curve = self._curves[wanted] = self._curves[nearest].copy()
         return curve
-
-    def _known(self) -> Iterator[int]:
-        return (size for size, curve in self._curves.items() if curve.log_seconds is not None)
 
 
 def _size_class(context: int) -> int:

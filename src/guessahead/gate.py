@@ -8,14 +8,15 @@ from guessahead.drafters.base import Gate
 
 if TYPE_CHECKING:
     from guessahead.acceptance import Track
+    from guessahead.costs import Curve
 
 
 class ChainGate(Gate):
     """Tells a drafter that pays per guess when to stop."""
 
-    def __init__(self, track: Track, cap: int, each: float, price: float, seconds: list[float]) -> None:
+    def __init__(self, track: Track, cap: int, each: float, price: float, curve: Curve) -> None:
         self._track, self._cap, self._each = track, cap, each
-        self._price, self._seconds = price, seconds
+        self._price, self._curve = price, curve
         self._reach, self._count = 1.0, 0
 
     def more(self, confidence: float) -> bool:
@@ -24,21 +25,22 @@ class ChainGate(Gate):
         if self._count >= self._cap:
             return False
         gain = best_chain(
-            self._reach, self._track.mean, self._count, self._cap, self._each, self._price, self._seconds
+            self._reach, self._track.mean, self._count, self._cap, self._each, self._price, self._curve
         )
         return gain > 0.0
 
 
 def best_chain(
-    reach: float, mean: float, count: int, limit: int, each: float, price: float, seconds: list[float]
+    reach: float, mean: float, count: int, limit: int, each: float, price: float, curve: Curve
 ) -> float:
     """The most tokens that further guesses can gain, after `count` that are right with chance `reach`."""
     best = total = 0.0
-    limit = min(limit, len(seconds) - 2)
+    v, plain = curve.v, curve.seconds
+    limit = min(limit, len(v) - 2)
     for k in range(count + 1, limit + 1):
         reach *= mean
         total += reach
-        value = total - price * ((k - count) * each + seconds[k + 1] - seconds[count + 1])
+        value = total - price * ((k - count) * each + plain * (v[k + 1] - v[count + 1]))
         if value > best:
             best = value
     return best

@@ -98,12 +98,14 @@ class Guesses:
     def pick(self, nodes: list[int]) -> Draft:
         """The draft of these nodes, which hold every parent of theirs."""
         nodes = sorted(nodes)
-        parents = _renumbered(nodes, self.parents)
+        new = {node: i for i, node in enumerate(nodes)}
+        parents = [new.get(self.parents[node], tree.ROOT) for node in nodes]
+        sources = [self.sources[node][0] for node in nodes]
         return tree.draft_of(
             [self.tokens[node] for node in nodes],
             None if parents == list(range(-1, len(nodes) - 1)) else parents,
-            [self.sources[node][0][1] for node in nodes],
-            [self.sources[node][0][0].drafter.name for node in nodes],
+            [confidence for _, confidence in sources],
+            [member.drafter.name for member, _ in sources],
         )
 
 
@@ -125,9 +127,3 @@ def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, 
             return None
         node = followed
     return guessed, node
-
-
-def _renumbered(nodes: list[int], parents: list[int]) -> list[int]:
-    """Parents of the picked nodes, in their new numbers."""
-    new = {tree.ROOT: tree.ROOT} | {node: i for i, node in enumerate(nodes)}
-    return [new[parents[node]] for node in nodes]

@@ -12,6 +12,7 @@ from guessahead.fetch import Progress, fetch
 from guessahead.gguf import GGUFFile
 
 if TYPE_CHECKING:
+    from guessahead.engines.base import Engine
     from guessahead.model import LanguageModel
 
 
@@ -56,6 +57,7 @@ def load(
     """
     from guessahead.engines.native import NativeEngine
     from guessahead.model import LanguageModel
+    from guessahead.requantise import requantised
     from guessahead.text import ChatTemplate
     from guessahead.tokenizer import Tokenizer
 
@@ -70,4 +72,10 @@ def load(
             f"the model only {engine.info.vocab_size}: a damaged or mismatched file"
         )
     name = os.fspath(model)
-    return LanguageModel(engine, tokenizer, chat_template, name if name in catalogue.entries() else path.stem)
+
+    def at_precision(kind: str) -> Engine:
+        with GGUFFile.open(requantised(path, kind)) as file:
+            return NativeEngine.from_gguf(file, threads=threads, context=context, activations=activations)
+
+    shown = name if name in catalogue.entries() else path.stem
+    return LanguageModel(engine, tokenizer, chat_template, shown, at_precision)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeGuard, Unpack
 from weakref import WeakSet
 
 import numpy as np
 
+from guessahead import calibration
 from guessahead.decoder import SpeculativeDecoder
 from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
@@ -36,12 +37,20 @@ class LanguageModel:
     """
 
     def __init__(
-        self, engine: Engine, tokenizer: Tokenizer, chat_template: ChatTemplate | None, name: str
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        chat_template: ChatTemplate | None,
+        name: str,
+        at_precision: Callable[[str], Engine] | None = None,
     ) -> None:
+        """at_precision: makes an engine of the same weights in another format, for drafters that want one."""
         self.engine = engine
         self.tokenizer = tokenizer
         self.chat_template = chat_template
         self.name = name
+        self._at_precision = at_precision
+        self._lower: dict[str, Engine] = {}
         self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
 
     @documented
@@ -67,19 +76,37 @@ class LanguageModel:
         if draft_model is not None and draft_model.tokenizer not in self._same_tokenizer:
             self.tokenizer.check_same(draft_model.tokenizer)
             self._same_tokenizer.add(draft_model.tokenizer)
-        setup = Setup(self.engine, draft_model.engine if draft_model is not None else None)
+        setup = self.setup(draft_model)
         drafter = registry.make(checked.drafter, checked.drafter_options, setup)
-        decoder = SpeculativeDecoder(self.engine, drafter, self.tokenizer)
+        decoder = SpeculativeDecoder(
+            self.engine, drafter, self.tokenizer, costs=calibration.costs_of(self.engine)
+        )
         request = Request(
             prompt_ids=self._prompt_ids(prompt, checked),
             params=checked.sampling,
             max_tokens=checked.max_tokens,
-            gamma=checked.gamma,
+            gamma=checked.fixed_gamma,
             stops=checked.stops,
             logprobs=checked.logprobs,
             trace=checked.trace,
         )
-        return Stream(decoder.stream(request))
+        return Stream(decoder.stream(request), lambda: calibration.keep(self.engine))
+
+    def setup(self, draft_model: LanguageModel | None = None) -> Setup:
+        """What a drafter for this model may use."""
+        return Setup(
+            self.engine,
+            draft_model.engine if draft_model is not None else None,
+            self.tokenizer,
+            self._engine_at if self._at_precision is not None else None,
+        )
+
+    def _engine_at(self, precision: str) -> Engine:
+        """An engine of the same weights in another format; loaded once."""
+        if precision not in self._lower:
+            assert self._at_precision is not None
+            self._lower[precision] = self._at_precision(precision)
+        return self._lower[precision]
 
     def _prompt_ids(self, prompt: Prompt, options: GenerateOptions) -> Int32:
         messages: Sequence[Message]
@@ -125,8 +152,11 @@ class Stream:
     Leaving it early (`close`, or the end of a `with` block) frees what the generation holds.
     """
 
-    def __init__(self, steps: Generator[Chunk, None, Generation]) -> None:
-        self._steps = steps
+    def __init__(
+        self, steps: Generator[Chunk, None, Generation], at_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """at_end: called once the last chunk has been read."""
+        self._steps, self._at_end = steps, at_end
         self._result: Generation | None = None
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -138,6 +168,7 @@ class Stream:
         except StopIteration as end:
             if end.value is not None:
                 self._result = end.value
+                self._at_end()
             raise StopIteration from None
 
     @property

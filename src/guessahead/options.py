@@ -24,7 +24,7 @@ class OptionArguments(TypedDict, total=False):
     max_tokens: int
     drafter: str
     draft_model: LanguageModel | None
-    gamma: int
+    gamma: int | str | None
     drafter_options: Mapping[str, OptionValue] | None
     temperature: float
     top_k: int
@@ -50,7 +50,8 @@ class GenerateOptions:
     max_tokens: most tokens to emit.
     drafter: name of the method that guesses ahead; "none" is plain decoding.
     draft_model: the second model, for the drafters that need one.
-    gamma: most tokens guessed per step (at most the engine's rows per pass, less one); 0 is plain decoding.
+    gamma: tokens guessed per step, as far as the drafter has them (at most the engine's rows per pass, less
+        one); 0 is plain decoding; None or "auto": as many as pay, measured while generating.
     drafter_options: settings of the drafter, by name.
     temperature ... seed: see SamplingParams.
     stop: one or several texts that end the generation; the result ends before them.
@@ -61,9 +62,9 @@ class GenerateOptions:
     """
 
     max_tokens: int = 256
-    drafter: str = "prompt-lookup"
+    drafter: str = "portfolio"
     draft_model: LanguageModel | None = None
-    gamma: int = 4
+    gamma: int | str | None = None
     drafter_options: Mapping[str, OptionValue] | None = None
     temperature: float = 0.0
     top_k: int = 0
@@ -97,13 +98,19 @@ class GenerateOptions:
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     @property
+    def fixed_gamma(self) -> int | None:
+        """None where the controller decides."""
+        return self.gamma if isinstance(self.gamma, int) else None
+
+    @property
     def sampling(self) -> SamplingParams:
         values = {each.name: getattr(self, each.name) for each in fields(SamplingParams)}
         return SamplingParams(**values | {"logit_bias": dict(self.logit_bias or {})})
 
     def _check(self, vocab_size: int) -> None:
         _whole_number("max_tokens", self.max_tokens, 1)
-        _whole_number("gamma", self.gamma, 0)
+        if self.gamma is not None and self.gamma != "auto":
+            _whole_number("gamma", self.gamma, 0)
         if self.logprobs is not None:
             _whole_number("logprobs", self.logprobs, 0, vocab_size)
         for name in ("raw", "trace"):

@@ -45,11 +45,17 @@ def run(*arguments: str, stdin: bytes | None = None) -> Result:
 
 @pytest.fixture
 def generate(tiny: TinyModel) -> Callable[..., Result]:
-    """`guessahead generate` with the tiny model; 24 tokens unless told."""
+    """`guessahead generate` with the tiny model; 24 tokens unless told.
+
+    Always as many guesses, so that no test depends on time: unless told, 4 of prompt-lookup.
+    """
 
     def call(*arguments: str, prompt: str = PROMPT, stdin: bytes | None = None) -> Result:
-        length = () if "--max-tokens" in arguments else ("--max-tokens", "24")
-        return run("generate", "-m", str(tiny.path), *length, *arguments, "--", prompt, stdin=stdin)
+        fixed = () if "--max-tokens" in arguments else ("--max-tokens", "24")
+        fixed += () if "--gamma" in arguments else ("--gamma", "4")
+        if "--drafter" not in arguments and "--draft-model" not in arguments:
+            fixed += ("--drafter", "prompt-lookup")
+        return run("generate", "-m", str(tiny.path), *fixed, *arguments, "--", prompt, stdin=stdin)
 
     return call
 

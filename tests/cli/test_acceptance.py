@@ -30,7 +30,7 @@ def test_the_examples(acceptance: Acceptance) -> None:
     result = acceptance("--guess", "90,40")
     assert result.exit_code == 0, result.output
     for words in (
-        "tiny, guessed by prompt-lookup, greedy",
+        "tiny, guessed by portfolio, greedy",
         "this machine: c = ",
         "\nusers.json",
         "\ntwist.txt",
@@ -69,7 +69,12 @@ def test_own_files_and_a_question(acceptance: Acceptance, tmp_path: Path) -> Non
 
 
 def test_a_drafter_option_matters(acceptance: Acceptance) -> None:
-    few, many = (json.loads(acceptance("--json", "-o", f"min_ngram={n}").stdout)["texts"][0] for n in (5, 1))
+    few, many = (
+        json.loads(acceptance("--json", "--drafter", "prompt-lookup", "-o", f"min_ngram={n}").stdout)[
+            "texts"
+        ][0]
+        for n in (5, 1)
+    )
     assert few["num_guessed"] < many["num_guessed"]
 
 

@@ -49,7 +49,17 @@ def test_demo_fails_where_a_token_differs(
     from tests.cli.test_compare import unchecked
 
     monkeypatch.setattr("guessahead.decoder.accept", unchecked)
-    result = run("demo", "-m", str(tiny.path), "--draft-model", str(other_tiny.path), "--max-tokens", "9")
+    result = run(
+        "demo",
+        "-m",
+        str(tiny.path),
+        "--draft-model",
+        str(other_tiny.path),
+        "--max-tokens",
+        "9",
+        "--gamma",
+        "4",
+    )
     assert result.exit_code == 1
     assert "  identical: NO (" in result.stdout
 

@@ -126,9 +126,8 @@ def test_help_lists_every_setting_of_the_library() -> None:
 def test_help_shows_the_defaults_of_the_library() -> None:
     text = "".join(run("generate", "--help").stdout.split())  # a default may be wrapped anywhere
     for name, kind, default in (
-        ("gamma", "INTEGER", 4),
         ("max_tokens", "INTEGER", 256),
-        ("drafter", "TEXT", "prompt-lookup"),
+        ("drafter", "TEXT", "portfolio"),
         ("top_p", "FLOAT", 1.0),
     ):
         assert GenerateOptions.__dataclass_fields__[name].default == default

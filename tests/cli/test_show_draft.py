@@ -59,7 +59,7 @@ def _on_a_terminal(model: Path, environment: dict[str, str], drop: str = "") -> 
     """What the command writes to a terminal, both streams."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "guessahead", "generate", "-m", str(model), *LETTERS]
-    command += ["--show-draft", "--gamma", "3", "--max-tokens", "16", PROMPT]
+    command += ["--show-draft", "--drafter", "prompt-lookup", "--gamma", "3", "--max-tokens", "16", PROMPT]
     settings = {key: value for key, value in (os.environ | environment).items() if key != drop}
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=settings)
     os.close(theirs)

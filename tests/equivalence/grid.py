@@ -160,8 +160,10 @@ def make_drafter(name: str, world: World, text: Sequence[int] = ()) -> Drafter:
         return HostileDrafter(text, world.vocab_size)
     if name == "tree-hostile":
         return TreeHostileDrafter(text, world.vocab_size)
-    needs_second = registry.find(name).needs_draft_engine
-    return registry.make(name, {}, Setup(world.engine, world.draft_engine if needs_second else None))
+    needs_second = registry.find(name).takes_draft_engine
+    second = world.draft_engine
+    setup = Setup(world.engine, second if needs_second else None, world.tokenizer, lambda _: second)
+    return registry.make(name, {}, setup)
 
 
 def run(world: World, drafter: Drafter, request: Request) -> tuple[list[Chunk], Generation]:

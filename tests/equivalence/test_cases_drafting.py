@@ -20,6 +20,7 @@ from guessahead.drafters.prompt_lookup import NgramIndex
 from guessahead.errors import ParameterError, PromptError, TokenizerError
 from guessahead.model import LanguageModel
 from guessahead.types import Choice, SamplingParams
+from tests.equivalence import drafter_options
 from tests.fake_drafters import SlippingDraftModel
 from tests.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
 
@@ -196,6 +197,7 @@ def test_case_17_long_histories_take_under_a_millisecond_a_step() -> None:
 
 def _max_drafted(**options: Any) -> int:
     lm = _tiny_model(ScriptEngine([1, 2, 3], VOCAB))
+    options = {"drafter": "prompt-lookup"} | options
     trace = lm.generate([1, 2, 3, 1, 2, 3], max_tokens=30, trace=True, **options).trace
     assert trace is not None
     return max(len(step["draft"]["token_ids"]) for step in trace["steps"])
@@ -221,7 +223,7 @@ def _min_ngram_matters() -> None:
 OPTION_CHECKS: dict[tuple[str, str], Callable[[], None]] = {
     ("prompt-lookup", "max_ngram"): _max_ngram_matters,
     ("prompt-lookup", "min_ngram"): _min_ngram_matters,
-}
+} | drafter_options.CHECKS
 
 
 def test_case_22_every_drafter_option_does_what_it_says() -> None:
@@ -236,6 +238,6 @@ def test_case_22_every_drafter_option_does_what_it_says() -> None:
 def test_case_22_unknown_settings_are_refused() -> None:
     lm = _tiny_model()
     with pytest.raises(ParameterError, match="known: max_ngram, min_ngram"):
-        lm.generate(PROMPT, drafter_options={"ngram": 3})
+        lm.generate(PROMPT, drafter="prompt-lookup", drafter_options={"ngram": 3})
     with pytest.raises(ParameterError, match="unknown option 'num_draft'"):
         lm.generate(PROMPT, num_draft=3)  # type: ignore[call-arg]

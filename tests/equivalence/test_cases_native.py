@@ -112,7 +112,7 @@ def test_case_15_padded_vocabularies(folder: Path, more: tuple[int, int]) -> Non
     for seed in range(8):
         settings: dict[str, Any] = {"raw": True, "max_tokens": 30, "temperature": 60.0, "seed": seed}
         plain = target.generate(PROMPT, drafter="none", **settings)
-        ours = target.generate(PROMPT, drafter="draft-model", draft_model=second, **settings)
+        ours = target.generate(PROMPT, drafter="draft-model", draft_model=second, gamma=4, **settings)
         assert ours.token_ids == plain.token_ids
         assert ours.text == plain.text
         num_accepted += ours.stats.num_accepted

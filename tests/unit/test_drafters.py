@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import NoOptions, Setup
-from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.base import Setup
+from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
 from guessahead.drafters.prompt_lookup import NgramIndex
 from guessahead.errors import ParameterError, StateError
 from guessahead.types import Choice, SamplingParams, Verdict
@@ -25,7 +25,7 @@ def verdict(*token_ids: int, num_accepted: int) -> Verdict:
 
 
 def begun(engine: Any, history: list[int]) -> DraftModel:
-    drafter = DraftModel(NoOptions(), Setup(TinyEngine(VOCAB), engine))  # type: ignore[arg-type]
+    drafter = DraftModel(DraftModelOptions(siblings=0), Setup(TinyEngine(VOCAB), engine))  # type: ignore[arg-type]
     drafter.begin(np.array(history, np.int32), choice(history))
     return drafter
 
@@ -115,7 +115,7 @@ def test_draft_model_outside_a_generation() -> None:
     with pytest.raises(StateError, match="outside begin"):
         drafter.propose(choice([1]), 2)
     with pytest.raises(ParameterError, match="second model"):
-        DraftModel(NoOptions(), Setup(engine))  # type: ignore[arg-type]
+        DraftModel(DraftModelOptions(siblings=0), Setup(engine))  # type: ignore[arg-type]
 
 
 def test_lookup_is_surer_after_longer_matches() -> None:

@@ -13,7 +13,7 @@ from guessahead.drafters.base import Drafter, Setup
 from guessahead.errors import ParameterError
 from tests.fakes import TinyEngine
 
-SETUP = Setup(TinyEngine())  # type: ignore[arg-type]
+SETUP = Setup(TinyEngine(), at_precision=lambda _: TinyEngine())  # type: ignore[arg-type, return-value]
 PAIR = Setup(TinyEngine(), TinyEngine())  # type: ignore[arg-type]
 
 
@@ -53,7 +53,9 @@ def test_every_name_makes_a_drafter_of_that_name() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ParameterError, match=r"'medusa'; known: draft-model, none, prompt-lookup"):
+    with pytest.raises(
+        ParameterError, match=r"'medusa'; known: draft-model, none, portfolio, prompt-lookup, self-q4"
+    ):
         registry.make("medusa", {}, SETUP)
 
 

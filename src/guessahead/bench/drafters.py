@@ -12,7 +12,6 @@ import numpy as np
 
 from guessahead.bench.comparison import Comparison, predict, predicted_tau
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
 
 if TYPE_CHECKING:
     from guessahead.bench.workload import Task
@@ -36,9 +35,9 @@ def runnable_drafters(*, has_draft_model: bool) -> list[str]:
 
 def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | None) -> dict[str, Any]:
     """Arguments of `LanguageModel.generate` for a drafter. Raises ParameterError where it cannot run."""
-    needs = registry.find(drafter).needs_draft_engine
+    needs = registry.find(drafter).takes_draft_engine
     given = draft_model if needs else None
-    registry.make(drafter, None, Setup(lm.engine, given.engine if given is not None else None))
+    registry.make(drafter, None, lm.setup(given))
     return {"drafter": drafter} | ({"draft_model": given} if given is not None else {})
 
 

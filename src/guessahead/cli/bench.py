@@ -20,7 +20,6 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
-from guessahead.options import GenerateOptions
 
 if TYPE_CHECKING:
     from guessahead.model import LanguageModel
@@ -57,9 +56,7 @@ _ROUNDS_OF_V: Final = 9
 @click.option(
     "--gamma",
     type=click.IntRange(min=0),
-    default=GenerateOptions().gamma,
-    show_default=True,
-    help="Most tokens guessed per step.",
+    help="Guesses per step; if not given, as many as pay.",
 )
 @click.option("--sampled", is_flag=True, help="Temperature 0.8, top-p 0.95, seed 1, instead of greedy.")
 @click.option("--fixed-length", is_flag=True, help="No end of text before --max-tokens.")
@@ -87,6 +84,7 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
     from guessahead.bench import drafters
     from guessahead.bench.passes import DEFAULT_ROWS, time_passes
     from guessahead.bench.workload import default_tasks, read_tasks, select
+    from guessahead.controller import MAX_NODES
 
     given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
     tasks = select(given, values["only"])
@@ -96,7 +94,7 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
         name: shared | drafters.arguments_of(name, lm, draft_model)
         for name in dict.fromkeys((drafters.PLAIN, *chosen))
     }
-    most = values["gamma"] + 1
+    most = 1 + (MAX_NODES if values["gamma"] is None else values["gamma"])
     rows = [m for m in range(1, most + 1) if m in DEFAULT_ROWS or m == most]
     at = min(_CONTEXT_OF_V, lm.engine.info.context_length // 2)
     with timing():

@@ -58,7 +58,7 @@ _PAIR_TASKS: Final = (Task("code-lru"), Task("edit-types", temperature=0.8))
     type=click.IntRange(min=1),
     help="Rounds, of which the first is shown and all are timed.  [default: 3; with --pair 1]",
 )
-@click.option("--gamma", type=int, help="Most tokens guessed per step.  [default: 4]")
+@click.option("--gamma", type=int, help="Guesses per step; if not given, as many as pay.")
 @debug_option
 def command(pair: bool, repeat: int | None, **values: Any) -> None:
     """Generate some answers twice, plain and guessed ahead, and compare tokens and times.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from guessahead.types import Choice, Draft, Int32, Verdict
 
 if TYPE_CHECKING:
+    from guessahead.acceptance import Prior
     from guessahead.engines.base import Engine
     from guessahead.tokenizer import Tokenizer
 
@@ -55,6 +56,7 @@ class Drafter:
         after each one, through `gate`; other drafters are asked for all they know, and that is cut.
     prior: what its confidence is worth, by bucket (see acceptance.py), for the first guess and for later
         ones; None = unknown, and then it is trusted step by step.
+    least_chance: set by the controller: a guess less likely than this (with all above it) cannot pay now.
     relative_cost: a first guess of the time of one guess, over a one-row pass of the target.
     """
 
@@ -64,9 +66,10 @@ class Drafter:
     needs_draft_engine: ClassVar[bool] = False
     takes_draft_engine: ClassVar[bool] = False
     pays_per_guess: ClassVar[bool] = False
-    prior: ClassVar[tuple[tuple[float, ...], tuple[float, ...]] | None] = None
+    prior: ClassVar[Prior | None] = None
     relative_cost: float = 0.0
     gate: Gate | None = None
+    least_chance: float = 0.0
 
     def __init__(self, options: Any, setup: Setup) -> None:
         """options: an instance of Options. Nothing is allocated before `begin`."""

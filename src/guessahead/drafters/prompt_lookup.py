@@ -13,7 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from guessahead.acceptance import TRUE_TO_ITS_WORD, Prior
 from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.suffix_texts import NOVELTY
 from guessahead.errors import ParameterError
 from guessahead.types import Choice, Draft, Int32
 
@@ -117,6 +119,7 @@ class PromptLookup(Drafter):
 
     name: ClassVar[str] = "prompt-lookup"
     Options: ClassVar[type] = PromptLookupOptions
+    prior: ClassVar[Prior | None] = TRUE_TO_ITS_WORD
 
     def __init__(self, options: PromptLookupOptions, setup: Setup) -> None:
         self._options = options
@@ -133,8 +136,13 @@ class PromptLookup(Drafter):
             return Draft()
         copied = self._index.continuation(match, budget)
         # Each right guess makes the match one longer, and longer matches are right more often.
-        matched = match.length + np.arange(len(copied), dtype=np.float32)
-        return Draft(np.array(copied, np.int32), confidence=matched / (matched + 1))
+        sure = [_sure(match.length + depth) for depth in range(len(copied))]
+        return Draft(np.array(copied, np.int32), confidence=np.array(sure, np.float32))
 
     def end(self) -> None:
         self._index = NgramIndex(self._options.max_ngram)
+
+
+def _sure(length: int) -> float:
+    """How often a match of so many tokens goes on as the last time."""
+    return 1.0 / (1.0 + NOVELTY[min(length, len(NOVELTY) - 1)])

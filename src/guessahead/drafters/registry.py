@@ -20,7 +20,11 @@ GROUP = "guessahead.drafters"
 _BUILT_IN = {
     "draft-model": "guessahead.drafters.draft_model:DraftModel",
     "none": "guessahead.drafters.none:NoDrafter",
+    "portfolio": "guessahead.drafters.portfolio:Portfolio",
     "prompt-lookup": "guessahead.drafters.prompt_lookup:PromptLookup",
+    "self-q4": "guessahead.drafters.self_draft:SelfQ4",
+    "self-q8": "guessahead.drafters.self_draft:SelfQ8",
+    "suffix": "guessahead.drafters.suffix:Suffix",
 }
 
 OptionValue = str | int | float
@@ -55,7 +59,7 @@ def make(name: str, options: Mapping[str, OptionValue] | None, setup: Setup) -> 
     drafter = find(name)
     if drafter.needs_draft_engine and setup.draft_engine is None:
         raise ParameterError(f"drafter {name!r} needs a second model: give a draft model")
-    if setup.draft_engine is not None and not drafter.needs_draft_engine:
+    if setup.draft_engine is not None and not drafter.takes_draft_engine:
         raise ParameterError(f"drafter {name!r} has no use for a draft model: take drafter 'draft-model'")
     return drafter(_options(name, drafter.Options, options or {}), setup)
 

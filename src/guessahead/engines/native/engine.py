@@ -93,6 +93,7 @@ class NativeEngine:
 
     def __init__(self, plan: _native.Plan, info: EngineInfo) -> None:
         self._plan, self._info = plan, info
+        self.calibration_key: str | None = None  # with the model: all that its pass times depend on
 
     @classmethod
     def from_gguf(
@@ -143,7 +144,9 @@ class NativeEngine:
             bytes_per_pass=built.bytes_per_pass,
             max_rows=MAX_ROWS,
         )
-        return cls(built.plan, info)
+        engine = cls(built.plan, info)
+        engine.calibration_key = f"{built.plan.isa} {threads} {activations}"
+        return engine
 
     @property
     def info(self) -> EngineInfo:

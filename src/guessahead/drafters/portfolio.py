@@ -1,0 +1,84 @@
+"""Several drafters at once: what the text repeats, and a second model where there is one.
+
+The controller asks the members by itself: the free ones every step, the model where its guesses are worth
+more than what the others found, and keeps the guesses that pay, whoever made them. So each request finds out
+which drafter serves it. At a fixed gamma there is nothing to weigh with, and the surest draft comes first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from guessahead import tree
+from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.suffix import Suffix, SuffixOptions
+from guessahead.types import Choice, Draft, Int32, Verdict
+
+# At a fixed gamma a model is asked unless the text's own repetition is this sure of its first guess: then the
+# model would most likely say the same, and take its time for it.
+SURE: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class PortfolioOptions:
+    """remember, corpus: as for `suffix`."""
+
+    remember: int = 0
+    corpus: str = ""
+
+    def __post_init__(self) -> None:
+        self.suffix()  # checks the ranges
+
+    def suffix(self) -> SuffixOptions:
+        """The options of the member."""
+        return SuffixOptions(remember=self.remember, corpus=self.corpus)
+
+
+class Portfolio(Drafter):
+    """`suffix`, and `draft-model` if there is a second model; their guesses are merged into one tree."""
+
+    name: ClassVar[str] = "portfolio"
+    Options: ClassVar[type] = PortfolioOptions
+    takes_draft_engine: ClassVar[bool] = True
+
+    def __init__(self, options: PortfolioOptions, setup: Setup) -> None:
+        suffix = Suffix(options.suffix(), setup)
+        self._members: tuple[Drafter, ...] = (suffix,)
+        if setup.draft_engine is not None:
+            self._members = (suffix, DraftModel(DraftModelOptions(), setup))
+
+    @property
+    def members(self) -> tuple[Drafter, ...]:
+        return self._members
+
+    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+        for member in self._members:
+            member.begin(prompt_ids, choice)
+
+    def propose(self, choice: Choice, budget: int) -> Draft:
+        drafts: list[tuple[Draft, str]] = []
+        for member in self._members:
+            if member.pays_per_guess and drafts and _sureness(drafts[0][0]) > SURE:
+                continue
+            draft = member.propose(choice, budget)
+            if len(draft):
+                drafts.append((draft, member.name))
+        drafts.sort(key=lambda pair: -_sureness(pair[0]))
+        if not drafts:
+            return Draft()
+        return tree.merge([draft for draft, _ in drafts], [name for _, name in drafts], budget)
+
+    def observe(self, verdict: Verdict) -> None:
+        for member in self._members:
+            member.observe(verdict)
+
+    def end(self) -> None:
+        for member in self._members:
+            member.end()
+
+
+def _sureness(draft: Draft) -> float:
+    """Of the first guess."""
+    return float(draft.confidence[0]) if draft.confidence is not None and len(draft) else 0.0

@@ -1,0 +1,38 @@
+"""A model file again at lower precision, kept in the user cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from guessahead.convert import convert
+from guessahead.errors import ModelError
+from guessahead.fetch import cache_dir
+
+
+def requantised(source: Path, kind: str) -> Path:
+    """The file of `source` with its matrices as `kind`; made on the first call, which takes seconds.
+
+    It belongs to this very file: another size or time of change makes another copy. Raises ModelError where
+    the source cannot be converted or the cache not be written.
+    """
+    try:
+        facts = source.stat()
+        identity = f"{source.resolve()}\0{facts.st_size}\0{facts.st_mtime_ns}\0{kind}"
+        folder = cache_dir() / "requantised"
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"{source}: no copy at lower precision: {error.strerror}") from None
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    copy = folder / f"{source.stem}-{kind}-{digest}.gguf"
+    if not copy.exists():
+        unfinished = copy.with_suffix(f".{os.getpid()}.part")
+        try:
+            convert(source, unfinished, kind)
+            os.replace(unfinished, copy)
+        except OSError as error:
+            raise ModelError(f"{copy}: cannot be written: {error.strerror}") from None
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return copy

@@ -1,0 +1,116 @@
+"""For every option of the drafters that look up text or run a model: a check that it does what it says."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guessahead.drafters import registry
+from guessahead.drafters.base import Setup
+from guessahead.types import Choice, Draft, SamplingParams
+from tests.fakes import TinyEngine, letters
+
+VOCAB = 26
+
+
+def _draft(
+    name: str, history: list[int], *, budget: int = 8, setup: Setup | None = None, **options: Any
+) -> Draft:
+    drafter = registry.make(name, options, setup or _setup())
+    choice = Choice(SamplingParams(seed=0), np.array(history, np.int32), 1)
+    drafter.begin(choice.history[:1], choice)
+    draft = drafter.propose(choice, budget)
+    drafter.end()
+    return draft
+
+
+def _setup(engine: Any = None, draft_engine: Any = None) -> Setup:
+    engine = engine or TinyEngine(VOCAB)
+    return Setup(engine, draft_engine, letters(VOCAB), lambda _: TinyEngine(VOCAB, seed=1))  # type: ignore[arg-type]
+
+
+def min_match() -> None:
+    history = [4, 2, 3, 9, 2, 3]
+    assert _draft("suffix", history, min_match=2).token_ids.tolist()[:1] == [9]
+    assert len(_draft("suffix", history, min_match=3)) == 0
+
+
+def branches() -> None:
+    history = [1, 2, 5, 1, 2, 6, 1, 2, 7, 1, 2]
+    for count in (1, 2, 3):
+        draft = _draft("suffix", history, branches=count, budget=16)
+        parents = range(-1, len(draft) - 1) if draft.parents is None else draft.parents.tolist()
+        children = [sum(parent == node for parent in parents) for node in range(-1, len(draft))]
+        assert max(children) == count
+
+
+def remember(name: str) -> None:
+    """The second text begins as the first one did."""
+    story = [1, 2, 3, 4, 5, 6, 7, 8]
+    for kept, found in ((0, []), (100, [5, 6, 7, 8])):
+        setup = _setup()
+        _draft(name, story, setup=setup, remember=kept)
+        again = _draft(name, [9, 2, 3, 4], setup=setup, remember=kept)
+        assert again.token_ids.tolist() == found
+
+
+def corpus(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a.txt").write_text("ABCDEFGH", encoding="utf-8")
+        Path(folder, "image.bin").write_bytes(b"\xff\xfe\x00")
+        for place in (folder, f"{folder}/a.txt"):
+            draft = _draft(name, [20, 1, 2, 3], corpus=place)
+            assert draft.token_ids.tolist() == [4, 5, 6, 7]
+    assert len(_draft(name, [20, 1, 2, 3])) == 0
+
+
+def siblings(name: str) -> None:
+    """With room behind the chain, each guess has so many others beside it."""
+
+    class Once:
+        def more(self, confidence: float) -> bool:
+            return False
+
+    for count in (0, 1, 3):
+        engine = TinyEngine(VOCAB)
+        needs = registry.find(name).needs_draft_engine
+        setup = _setup(engine, TinyEngine(VOCAB, seed=1) if needs else None)
+        drafter = registry.make(name, {"siblings": count}, setup)
+        choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
+        drafter.begin(choice.history[:1], choice)
+        drafter.gate = Once()
+        draft = drafter.propose(choice, 8)
+        drafter.end()
+        assert len(draft) <= 1 + count
+        assert (len(draft) > 1) == (count > 0)
+
+
+def min_chance(name: str) -> None:
+    engine = TinyEngine(VOCAB)
+    needs = registry.find(name).needs_draft_engine
+    lengths = []
+    for least in (0.0, 0.999):
+        setup = _setup(engine, TinyEngine(VOCAB, seed=1) if needs else None)
+        lengths.append(len(_draft(name, [1, 2, 3], setup=setup, min_chance=least, siblings=0)))
+    assert lengths[0] == 8
+    assert lengths[1] < 8
+
+
+CHECKS: dict[tuple[str, str], Callable[[], None]] = {
+    ("suffix", "min_match"): min_match,
+    ("suffix", "branches"): branches,
+    **{(name, "remember"): lambda name=name: remember(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]
+    **{(name, "corpus"): lambda name=name: corpus(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]
+    **{
+        (name, "siblings"): lambda name=name: siblings(name)  # type: ignore[misc]
+        for name in ("draft-model", "self-q4", "self-q8")
+    },
+    **{
+        (name, "min_chance"): lambda name=name: min_chance(name)  # type: ignore[misc]
+        for name in ("draft-model", "self-q4", "self-q8")
+    },
+}
