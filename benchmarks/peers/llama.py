@@ -40,6 +40,8 @@ _LEARNS: Final = ("ngram-map-k", "ngram-mod")
 
 
 class Llama:
+    """Owns `binaries`: closing this closes them."""
+
     name = "llama.cpp"
 
     def __init__(self, binaries: LlamaBinaries, model: Path, draft_model: Path | None, threads: int) -> None:
@@ -62,6 +64,7 @@ class Llama:
         for server in self._servers.values():
             server.close()
         self._servers.clear()
+        self._binaries.close()
 
     def _arguments(self, mode: str) -> list[str]:
         threads = str(self._threads)

@@ -64,6 +64,7 @@ def command_line() -> list[str]:
 
 
 def cpu_model() -> str:
+    """The processor's name, as the system tells it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")
