@@ -33,9 +33,9 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
   heads_ = std::max(heads_, heads);
   const Attention job{layer, heads, scale, &q, &k, &v, &dst};
   const int kv_heads = shape_.kv_heads;
-  add("attention", [=, this](Pass& pass, int worker, std::atomic<int>& next) {
-    Claims claims(next, static_cast<int>(pass.requests.size()) * kv_heads, 1);
-    for (int item, end; claims.take(item, end);) {
+  add("attention", [=, this](Pass& pass, int worker, Counter* counters) {
+    Claims claims(counters->next, static_cast<int>(pass.requests.size()) * kv_heads);
+    for (int item; claims.take(item);) {
       Request& request = pass.requests[item / kv_heads];
       const int head = item % kv_heads;
       rotate(job, request, head);
@@ -44,20 +44,20 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
       for (int r = request.first_row; r < request.first_row + request.num; ++r) finish(job, r, head, 1);
     }
   });
-  add("attention", [=, this](Pass& pass, int worker, std::atomic<int>& next) {
+  add("attention", [=, this](Pass& pass, int worker, Counter* counters) {
     const int per_request = kv_heads * pass.segments;
-    Claims claims(next, static_cast<int>(pass.requests.size()) * per_request, 1);
-    for (int item, end; claims.take(item, end);)
+    Claims claims(counters->next, static_cast<int>(pass.requests.size()) * per_request);
+    for (int item; claims.take(item);)
       attend(job, pass.requests[item / per_request], item % kv_heads, item % per_request / kv_heads, worker);
   }, When::ManySegments);
-  add("attention", [=, this](Pass& pass, int, std::atomic<int>& next) {
-    Claims claims(next, pass.rows * kv_heads, 1);
-    for (int item, end; claims.take(item, end);) finish(job, item / kv_heads, item % kv_heads, pass.segments);
+  add("attention", [=, this](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, pass.rows * kv_heads);
+    for (int item; claims.take(item);) finish(job, item / kv_heads, item % kv_heads, pass.segments);
   }, When::ManySegments);
   if (dst.quant.q == nullptr || group_columns(job) % kBlock == 0) return;
-  add("attention", [this, &dst](Pass& pass, int, std::atomic<int>& next) {
-    Claims claims(next, pass.rows, 1);
-    for (int r, end; claims.take(r, end);) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
+  add("attention", [this, &dst](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, pass.rows);
+    for (int r; claims.take(r);) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
   });
 }
 

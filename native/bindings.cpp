@@ -62,7 +62,7 @@ std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& kind_name, in
     for (std::size_t i = 0; i < order->size(); ++i)
       if ((*order)(i) < 0 || (*order)(i) >= n) throw std::invalid_argument("matrix: order names a row that is not there");
   }
-  if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(kind, n, k));
+  if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(kind, n, k), pool.size());
   return pack_weight(pool, std::move(arena), kind, n, k, data.data(), order ? order->data() : nullptr);
 }
 
@@ -71,50 +71,67 @@ nb::object dequantise(const Weight& w) {
   std::vector<float> row(padded), out(static_cast<std::size_t>(w.n) * w.k);
   for (int i = 0; i < w.n; ++i) {
     for (int b = 0; b < w.blocks(); ++b)
-      unpack_row(w.kind, w.data + i / kLanes * w.tile_bytes, b, i % kLanes, row.data() + b * kBlock, 1);
+      unpack_row(w.kind, w.tile(i / kLanes), b, i % kLanes, row.data() + b * kBlock, 1);
     std::copy_n(row.data(), w.k, out.data() + static_cast<std::size_t>(i) * w.k);
   }
   return to_numpy(std::move(out), {static_cast<std::size_t>(w.n), static_cast<std::size_t>(w.k)});
 }
 
 // x times the matrix, as the plan would do it; for tests and benchmarks.
-struct Product {
+class Product {
+ public:
   Product(const Weight& w, const Kernels& kernels, FloatRows x, bool int8)
-      : job(matmul_of(w)), out(x.shape(0) * w.n) {
+      : out(x.shape(0) * w.n), rows_(static_cast<int>(x.shape(0))), stride_(w.n) {
     if (x.shape(1) != static_cast<std::size_t>(w.k)) throw std::invalid_argument("matmul: x has a wrong width");
     if (int8 && !is_quantised(w.kind)) throw std::invalid_argument("int8 activations need a quantised matrix");
-    job.rows = static_cast<int>(x.shape(0));
-    in.allocate(job.rows, w.k, true);
-    in.quant.rows = job.rows;
-    in.quant.most = kernels.most_rows;
-    for (int r = 0; r < job.rows; ++r) {
-      std::copy_n(x.data() + static_cast<std::size_t>(r) * w.k, w.k, in.row(r));
-      kernels.quantise(in.row(r), in.stride, in.quant.row(r));
+    in_.allocate(rows_, w.k, true);
+    in_.quant.rows = rows_;
+    in_.quant.most = kernels.most_rows;
+    for (int r = 0; r < rows_; ++r) {
+      std::copy_n(x.data() + static_cast<std::size_t>(r) * w.k, w.k, in_.row(r));
+      kernels.quantise(in_.row(r), in_.stride, in_.quant.row(r));
     }
-    job.x = in.data.get();
-    job.x_stride = in.stride;
-    job.quant = in.quant;
-    job.out = out.data();
-    job.out_stride = w.n;
-    function = (int8 ? kernels.matmul_int8 : kernels.matmul_float)[static_cast<int>(w.kind)];
+    function_ = (int8 ? kernels.matmul_int8 : kernels.matmul_float)[static_cast<int>(w.kind)];
   }
-  void run(Pool& pool) {
-    std::atomic<int> next{0};
-    pool.run([&](int) {
-      Claims claims(next, (job.n + kLanes - 1) / kLanes, 4);
-      for (int begin, end; claims.take(begin, end);) function(job, begin, end);
+  void run(const Weight& w, Pool& pool) {
+    struct Chunk {
+      const Stripe* stripe;
+      int begin, end;
+    };
+    std::vector<std::vector<Chunk>> lists;
+    for (const Stripe& stripe : w.stripes) {
+      lists.emplace_back();
+      for (int begin = stripe.begin; begin < stripe.end; begin += 4)
+        lists.back().push_back({&stripe, begin, std::min(begin + 4, stripe.end)});
+    }
+    std::vector<Counter> counters(lists.size());
+    pool.run([&](int worker) {
+      OwnFirst<Chunk> work(lists, counters.data(), worker);
+      while (const Chunk* chunk = work.take()) {
+        Matmul job = matmul_of(w, *chunk->stripe);
+        job.rows = rows_;
+        job.x = in_.data.get();
+        job.x_stride = in_.stride;
+        job.quant = in_.quant;
+        job.out = out.data();
+        job.out_stride = stride_;
+        function_(job, chunk->begin, chunk->end);
+      }
     });
   }
-  Matmul job;
-  Buffer in;
   std::vector<float> out;
-  void (*function)(const Matmul&, int, int);
+
+ private:
+  Buffer in_;
+  const int rows_;
+  const std::size_t stride_;
+  void (*function_)(const Matmul&, int, int);
 };
 
 nb::object product(const Weight& w, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
   Product task(w, kernels_named(isa), x, int8);
-  task.run(pool);
-  const std::size_t rows = task.job.rows, n = w.n;
+  task.run(w, pool);
+  const std::size_t rows = x.shape(0), n = w.n;
   return to_numpy(std::move(task.out), {rows, n});
 }
 
@@ -123,15 +140,23 @@ std::vector<double> time_product(const Weight& w, Pool& pool, FloatRows x, const
                                  int repeats, bool streamed) {
   constexpr std::size_t kStreamed = std::size_t{256} << 20;
   Product task(w, kernels_named(isa), x, int8);
-  const std::size_t bytes = w.tile_bytes * w.tiles();
-  const std::size_t num_copies = streamed ? std::min<std::size_t>(1024, 1 + kStreamed / bytes) : 1;
-  Arena copies(num_copies * bytes);
-  for (std::size_t i = 0; i < num_copies; ++i) std::memcpy(copies.data() + i * bytes, w.data, bytes);
+  const std::size_t bytes = packed_bytes(w.kind, w.n, w.k);
+  const int num_copies = streamed ? static_cast<int>(std::min<std::size_t>(1024, 1 + kStreamed / bytes)) : 1;
+  const auto arena = std::make_shared<Arena>(num_copies * bytes, static_cast<int>(w.stripes.size()));
+  std::vector<Weight> copies(num_copies, w);
+  for (Weight& copy : copies) {
+    copy.arena = arena;
+    for (std::size_t s = 0; s < copy.stripes.size(); ++s) {
+      Stripe& stripe = copy.stripes[s];
+      const std::size_t size = (stripe.end - stripe.begin) * w.tile_bytes;
+      stripe.data = arena->allocate(static_cast<int>(s), size);
+      std::memcpy(stripe.data, w.stripes[s].data, size);
+    }
+  }
   std::vector<double> seconds;
   for (int i = 0; i < repeats; ++i) {
-    task.job.tiles = copies.data() + i % num_copies * bytes;
     const auto start = std::chrono::steady_clock::now();
-    task.run(pool);
+    task.run(copies[i % num_copies], pool);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return seconds;
@@ -140,18 +165,19 @@ std::vector<double> time_product(const Weight& w, Pool& pool, FloatRows x, const
 // Bytes per second that all workers together read from memory: the best of a few sweeps over 512 MiB.
 double read_bandwidth(Pool& pool) {
   constexpr std::size_t kBytes = std::size_t{512} << 20, kPart = std::size_t{1} << 20;
-  Arena arena(kBytes);
-  std::memset(arena.data(), 1, kBytes);
+  Arena arena(kBytes, 1);
+  std::uint8_t* data = arena.allocate(0, kBytes);
+  std::memset(data, 1, kBytes);
   std::atomic<std::uint64_t> sink{0};
   double best = 0.0;
   for (int sweep = 0; sweep < 5; ++sweep) {
     std::atomic<int> next{0};
     const auto start = std::chrono::steady_clock::now();
     pool.run([&](int) {
-      Claims claims(next, kBytes / kPart, 1);
+      Claims claims(next, kBytes / kPart);
       std::uint64_t sums[16] = {};
-      for (int part, end; claims.take(part, end);) {
-        const auto* p = reinterpret_cast<const std::uint64_t*>(arena.data() + part * kPart);
+      for (int part; claims.take(part);) {
+        const auto* p = reinterpret_cast<const std::uint64_t*>(data + part * kPart);
         for (std::size_t i = 0; i < kPart / 8; i += 16)
           for (int j = 0; j < 16; ++j) sums[j] ^= p[i + j];
       }
@@ -275,8 +301,8 @@ NB_MODULE(_native, m) {
 
   m.def("packed_bytes", [](const std::string& kind, int n, int k) { return packed_bytes(kind_named(kind), n, k); },
         nb::arg("kind"), nb::arg("n"), nb::arg("k"), "Bytes that a matrix takes in an arena.");
-  nb::class_<Arena>(m, "Arena", "Memory for matrices, handed out front to back.")
-      .def(nb::init<std::size_t>(), nb::arg("num_bytes"));
+  nb::class_<Arena>(m, "Arena", "Memory for matrices, handed out front to back: one stream per worker.")
+      .def(nb::init<std::size_t, int>(), nb::arg("num_bytes_per_stream"), nb::arg("num_streams"));
   nb::class_<Weight>(m, "Matrix", "A weight matrix of n outputs by k inputs, repacked into tiles.")
       .def_static("pack", &make_weight, nb::arg("pool"), nb::arg("kind"), nb::arg("n"), nb::arg("k"), nb::arg("data"),
                   nb::arg("order").none() = nb::none(), nb::arg("arena").none() = nb::none(),

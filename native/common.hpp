@@ -53,7 +53,8 @@ struct QuantRows {
 
 // out[r][i] (+)= sum over k of x[r][k] * weight[i][k] (+ bias[i]) for the weight tiles [tile_begin, tile_end).
 struct Matmul {
-  const std::uint8_t* tiles;  // repacked weight
+  const std::uint8_t* tiles;  // repacked weight, from tile `first_tile` on
+  int first_tile;
   std::size_t tile_bytes;
   int n;                      // outputs
   int blocks;                 // k / 32

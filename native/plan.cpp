@@ -14,9 +14,9 @@ constexpr int kChunkBytes = 32 * 1024;  // weight bytes handed to a worker at a 
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Tiles of a weight that are handed to a worker at a time; even, so that a vector may span two.
-int chunk_tiles(const Weight& weight) {
-  return round_up(std::max<int>(1, kChunkBytes / weight.tile_bytes), 2);
+// Tiles of about so many bytes, and of whole blocks of outputs.
+int chunk_tiles(const Weight& weight, std::size_t bytes) {
+  return round_up(std::max<int>(1, bytes / weight.tile_bytes), kBlock / kLanes);
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ void Buffer::allocate(int rows, int columns, bool quantised) {
 
 Plan::Plan(CacheShape shape, int max_rows, int context, std::shared_ptr<Pool> pool, const Kernels* kernels)
     : shape_(shape), max_rows_(max_rows), context_(context), pool_(std::move(pool)), kernels_(kernels),
-      scratch_(pool_->size()), out_index_(max_rows, -1) {
+      counters_(2 * pool_->size()), scratch_(pool_->size()), out_index_(max_rows, -1) {
   for (Scratch& scratch : scratch_) scratch.block.resize(shape_.head_bytes());
 }
 
@@ -57,7 +57,6 @@ int Plan::vector(const float* data, int n) {
 
 void Plan::add(const char* label, Work work, When when) {
   operations_.push_back({label, std::move(work), when});
-  next_ = std::make_unique<std::atomic<int>[]>(operations_.size());
 }
 
 int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
@@ -66,11 +65,11 @@ int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
 
 void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
   Buffer& dst = *buffers_.at(dst_id);
-  add("embed", [this, table, &dst, scale](Pass& pass, int, std::atomic<int>& next) {
-    Claims claims(next, pass.rows, 1);
-    for (int r, end; claims.take(r, end);) {
+  add("embed", [this, table, &dst, scale](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, pass.rows);
+    for (int r; claims.take(r);) {
       const int token = pass.tokens[r];
-      const std::uint8_t* tile = table->data + token / kLanes * table->tile_bytes;
+      const std::uint8_t* tile = table->tile(token / kLanes);
       float* out = dst.row(r);
       for (int b = 0; b < table->blocks(); ++b)
         unpack_row(table->kind, tile, b, token % kLanes, out + b * kBlock, 1);
@@ -86,96 +85,90 @@ void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
   // Every worker takes its share of the columns of all rows and finds the scales of the rows by itself: rows that
   // are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
   const int columns = round_up((dst.stride + pool_->size() - 1) / pool_->size(), 2 * kBlock);
-  add("norm", [this, &src, &dst, weight, eps, columns](Pass& pass, int, std::atomic<int>& next) {
+  add("norm", [this, &src, &dst, weight, eps, columns](Pass& pass, int worker, Counter*) {
     const bool gather = dst.compact && !src.compact;
     const int rows = rows_of(dst, pass), stride = static_cast<int>(dst.stride);
-    Claims claims(next, (stride + columns - 1) / columns, 1);
-    for (int part, end; claims.take(part, end);) {
-      const int first = part * columns, n = std::min(columns, stride - first);
-      for (int r = 0; r < rows; ++r) {
-        const float* x = src.row(gather ? pass.out_rows[r] : r);
-        float* y = dst.row(r) + first;
-        kernels_->scale_mul(x + first, kernels_->rms_scale(x, eps, dst.width), weight + first, n, y);
-        if (dst.quant.q != nullptr) kernels_->quantise(y, n, dst.quant.row(r, first));
-      }
+    const int first = worker * columns, n = std::min(columns, stride - first);
+    if (n <= 0) return;
+    for (int r = 0; r < rows; ++r) {
+      const float* x = src.row(gather ? pass.out_rows[r] : r);
+      float* y = dst.row(r) + first;
+      kernels_->scale_mul(x + first, kernels_->rms_scale(x, eps, dst.width), weight + first, n, y);
+      if (dst.quant.q != nullptr) kernels_->quantise(y, n, dst.quant.row(r, first));
     }
   });
 }
 
-Matmul Plan::job_of(const Weight& weight, const Buffer& src, Buffer& dst, int rows, const float* bias) const {
+// Adds a matrix to the lists of the workers.
+void Plan::add_chunks(std::vector<std::vector<Chunk>>& lists, int part, const Weight& weight, const Buffer& src,
+                      Buffer& dst, int tiles_per_chunk) const {
   if (weight.k != src.width || weight.n != dst.width) throw std::invalid_argument("matmul: shapes do not fit");
-  Matmul job = matmul_of(weight);
-  job.rows = rows;
-  job.x = src.data.get();
-  job.x_stride = src.stride;
-  job.quant = src.quant;
-  job.out = dst.data.get();
-  job.out_stride = dst.stride;
-  job.bias = bias;
-  return job;
+  if (weight.stripes.size() != lists.size()) throw std::invalid_argument("matmul: packed for another number of workers");
+  for (std::size_t w = 0; w < lists.size(); ++w) {
+    const Stripe& stripe = weight.stripes[w];
+    Matmul job = matmul_of(weight, stripe);
+    job.x = src.data.get();
+    job.x_stride = src.stride;
+    job.out = dst.data.get();
+    job.out_stride = dst.stride;
+    for (int begin = stripe.begin; begin < stripe.end; begin += tiles_per_chunk)
+      lists[w].push_back({part, begin, std::min(begin + tiles_per_chunk, stripe.end), job});
+  }
 }
 
-void Plan::multiply(const Matmul& job, Kind kind, int tile_begin, int tile_end) const {
-  const bool int8 = is_quantised(kind) && job.quant.q != nullptr;
-  (int8 ? kernels_->matmul_int8 : kernels_->matmul_float)[static_cast<int>(kind)](job, tile_begin, tile_end);
+void Plan::multiply(const Chunk& chunk, Kind kind, const Buffer& src, int rows) const {
+  Matmul job = chunk.job;
+  job.rows = rows;
+  job.quant = src.quant;
+  const bool int8 = is_quantised(kind) && src.quant.q != nullptr;
+  (int8 ? kernels_->matmul_int8 : kernels_->matmul_float)[static_cast<int>(kind)](job, chunk.begin, chunk.end);
 }
 
 void Plan::matmul(int src_id, std::vector<Product> products) {
   Buffer& src = *buffers_.at(src_id);
-  struct Part {
-    std::shared_ptr<Weight> weight;
-    Matmul job;
-    int chunk, chunks;
-  };
-  std::vector<Part> parts;
-  int total = 0;
-  for (Product& product : products) {
-    const Weight& w = *product.weight;
+  std::vector<std::vector<Chunk>> lists(pool_->size());
+  for (std::size_t part = 0; part < products.size(); ++part) {
+    const Product& product = products[part];
     const float* bias = product.bias < 0 ? nullptr : vectors_.at(product.bias).get();
-    const int chunk = chunk_tiles(w);
-    parts.push_back({product.weight, job_of(w, src, *buffers_.at(product.dst), 0, bias), chunk,
-                     (w.tiles() + chunk - 1) / chunk});
-    parts.back().job.accumulate = product.accumulate;
-    total += parts.back().chunks;
+    add_chunks(lists, static_cast<int>(part), *product.weight, src, *buffers_.at(product.dst),
+               chunk_tiles(*product.weight, kChunkBytes));
+    for (auto& list : lists)
+      for (Chunk& chunk : list)
+        if (chunk.part == static_cast<int>(part)) {
+          chunk.job.bias = bias;
+          chunk.job.accumulate = product.accumulate;
+        }
   }
-  add(src.compact ? "head" : "matmul", [this, &src, parts = std::move(parts), total](Pass& pass, int, std::atomic<int>& next) {
-    const int rows = rows_of(src, pass);
-    if (rows == 0) return;
-    Claims claims(next, total, 1);
-    for (int item, end; claims.take(item, end);) {
-      const Part* part = parts.data();
-      while (item >= part->chunks) item -= part++->chunks;
-      Matmul job = part->job;
-      job.rows = rows;
-      job.quant = src.quant;
-      const int begin = item * part->chunk;
-      multiply(job, part->weight->kind, begin, std::min(begin + part->chunk, part->weight->tiles()));
-    }
-  });
+  add(src.compact ? "head" : "matmul",
+      [this, &src, products = std::move(products), lists = std::move(lists)](Pass& pass, int worker, Counter* counters) {
+        const int rows = rows_of(src, pass);
+        if (rows == 0) return;
+        OwnFirst<Chunk> work(lists, counters, worker);
+        while (const Chunk* chunk = work.take()) multiply(*chunk, products[chunk->part].weight->kind, src, rows);
+      });
 }
 
 void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate_id,
                  int up_id, int dst_id) {
   Buffer &src = *buffers_.at(src_id), &gate = *buffers_.at(gate_id), &up = *buffers_.at(up_id),
          &dst = *buffers_.at(dst_id);
-  if (dst.width != gate.width) throw std::invalid_argument("gated: shapes do not fit");
-  const Matmul gate_job = job_of(*gate_weight, src, gate, 0, nullptr), up_job = job_of(*up_weight, src, up, 0, nullptr);
-  // An item owns columns of whole blocks, so that it can quantise what it made.
-  const int tiles_per_block = kBlock / kLanes, tiles = gate_weight->tiles();
-  const int chunk = round_up(std::max(1, chunk_tiles(*gate_weight) / 2), tiles_per_block);
-  add("matmul", [=, this, &src, &dst, &gate, &up](Pass& pass, int, std::atomic<int>& next) {
-    Claims claims(next, (tiles + chunk - 1) / chunk, 1);
-    for (int item, unused; claims.take(item, unused);) {
-      const int begin = item * chunk, end = std::min(begin + chunk, tiles);
-      Matmul job = gate_job;
-      job.rows = pass.rows;
-      job.quant = src.quant;
-      multiply(job, gate_weight->kind, begin, end);
-      job = up_job;
-      job.rows = pass.rows;
-      job.quant = src.quant;
-      multiply(job, up_weight->kind, begin, end);
-      const int column = begin * kLanes, n = std::min<int>(round_up(end * kLanes, kBlock), dst.stride) - column;
+  if (dst.width != gate.width || gate_weight->n != up_weight->n) throw std::invalid_argument("gated: shapes do not fit");
+  // A chunk owns columns of whole blocks in both matrices, so that it can quantise what it made.
+  std::vector<std::vector<Chunk>> gates(pool_->size()), ups(pool_->size());
+  const int tiles_per_chunk = chunk_tiles(*gate_weight, kChunkBytes / 2);
+  add_chunks(gates, 0, *gate_weight, src, gate, tiles_per_chunk);
+  add_chunks(ups, 0, *up_weight, src, up, tiles_per_chunk);
+  std::vector<std::vector<std::pair<Chunk, Chunk>>> lists(pool_->size());
+  for (std::size_t w = 0; w < lists.size(); ++w) {
+    for (std::size_t i = 0; i < gates[w].size(); ++i) lists[w].emplace_back(gates[w][i], ups[w][i]);
+  }
+  add("matmul", [=, this, &src, &dst, &gate, &up](Pass& pass, int worker, Counter* counters) {
+    OwnFirst<std::pair<Chunk, Chunk>> work(lists, counters, worker);
+    while (const auto* chunks = work.take()) {
+      multiply(chunks->first, gate_weight->kind, src, pass.rows);
+      multiply(chunks->second, up_weight->kind, src, pass.rows);
+      const int column = chunks->first.begin * kLanes;
+      const int n = std::min<int>(round_up(chunks->first.end * kLanes, kBlock), dst.stride) - column;
       for (int r = 0; r < pass.rows; ++r) {
         float* out = dst.row(r) + column;
         kernels_->silu_mul(gate.row(r) + column, up.row(r) + column, out, n);
@@ -192,7 +185,7 @@ void Plan::tap(int src_id) {
   tap_width_ = src.width;
   add(
       "tap",
-      [this, &src, index](Pass& pass, int worker, std::atomic<int>&) {
+      [this, &src, index](Pass& pass, int worker, Counter*) {
         if (worker != 0) return;
         for (int r = 0; r < pass.rows; ++r)
           std::copy_n(src.row(r), src.width, taps_[index].data() + static_cast<std::size_t>(r) * src.width);
@@ -260,16 +253,17 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
   if (segments_ > 1 && partial_out_.size() < partials * shape_.head_dim) partial_out_.resize(partials * shape_.head_dim);
   for (auto& tap_rows : taps_)
     if (tap) tap_rows.resize(static_cast<std::size_t>(pass.rows) * tap_width_);
-  for (std::size_t i = 0; i < operations_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
-
   using clock = std::chrono::steady_clock;
   pool_->run([&](int worker) {
+    Counter *counters = counters_.data(), *others = counters + pool_->size();
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if (operations_[i].when == When::Taps && !tap) continue;
       if (operations_[i].when == When::ManySegments && pass.segments == 1) continue;
       const auto start = profiling_ && worker == 0 ? clock::now() : clock::time_point();
-      operations_[i].work(pass, worker, next_[i]);
+      operations_[i].work(pass, worker, counters);
       pool_->barrier();
+      counters[worker].next.store(0, std::memory_order_relaxed);  // ready again after the next barrier
+      std::swap(counters, others);
       if (profiling_ && worker == 0)
         profile_[operations_[i].label] += std::chrono::duration<double>(clock::now() - start).count();
     }

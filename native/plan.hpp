@@ -16,21 +16,27 @@
 
 namespace ga {
 
-// Memory for weights on huge pages where the system grants them, handed out front to back. Weights that a pass
-// reads one after the other lie one after the other: the prefetch of one runs on into the next.
+// Memory for weights on huge pages where the system grants them: one stream per worker, handed out front to back. A
+// worker reads its share of one matrix after the other, so the prefetch of one runs on into the next.
 class Arena {
  public:
-  explicit Arena(std::size_t bytes);
+  Arena(std::size_t bytes_per_stream, int streams);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  std::uint8_t* allocate(std::size_t bytes);  // 64-byte aligned; std::bad_alloc when full
-  std::uint8_t* data() const { return data_; }
+  std::uint8_t* allocate(int stream, std::size_t bytes);  // 64-byte aligned; std::bad_alloc when full
 
  private:
   void* mapping_;
-  std::size_t mapped_bytes_, size_, used_ = 0;
+  std::size_t mapped_bytes_, stream_bytes_;
   std::uint8_t* data_;
+  std::vector<std::size_t> used_;
+};
+
+// The tiles of a matrix that belong to one worker.
+struct Stripe {
+  int begin, end;
+  std::uint8_t* data;
 };
 
 // A weight matrix of n outputs by k inputs, repacked into tiles.
@@ -39,18 +45,19 @@ struct Weight {
   int n, k;
   std::size_t tile_bytes;
   std::shared_ptr<Arena> arena;
-  std::uint8_t* data;
+  std::vector<Stripe> stripes;
   int tiles() const { return (n + kLanes - 1) / kLanes; }
   int blocks() const { return (k + kBlock - 1) / kBlock; }
+  const std::uint8_t* tile(int index) const;
 };
 
-// `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool.
+// `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool; one stripe each.
 std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Kind kind, int n, int k,
                                     const std::uint8_t* data, const int* order);
-std::size_t packed_bytes(Kind kind, int n, int k);
+std::size_t packed_bytes(Kind kind, int n, int k);  // of all stripes together, and room for rounding
 
-// Fills the part of `job` that depends on the weight. Shapes are the caller's business.
-Matmul matmul_of(const Weight& weight);
+// A job with what depends on the weight alone, for the tiles of one stripe.
+Matmul matmul_of(const Weight& weight, const Stripe& stripe);
 
 // f32[rows][stride], zero beyond `width`; with `quant`, also its int8 form.
 struct Buffer {
@@ -135,7 +142,7 @@ class Plan {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  using Work = std::function<void(Pass&, int worker, std::atomic<int>& next)>;
+  using Work = std::function<void(Pass&, int worker, Counter* counters)>;
   enum class When { Always, Taps, ManySegments };
   struct Operation {
     const char* label;
@@ -152,8 +159,13 @@ class Plan {
   void choose(Request& request);
   int rows_of(const Buffer& buffer, const Pass& pass) const;
   void add(const char* label, Work work, When when = When::Always);
-  Matmul job_of(const Weight& weight, const Buffer& src, Buffer& dst, int rows, const float* bias) const;
-  void multiply(const Matmul& job, Kind kind, int tile_begin, int tile_end) const;
+  struct Chunk {
+    int part, begin, end;  // tiles [begin, end) of a part
+    Matmul job;
+  };
+  void add_chunks(std::vector<std::vector<Chunk>>& lists, int part, const Weight& weight, const Buffer& src,
+                  Buffer& dst, int tiles_per_chunk) const;
+  void multiply(const Chunk& chunk, Kind kind, const Buffer& src, int rows) const;
   void rotate(const Attention& job, Request& request, int head);
   void attend(const Attention& job, Request& request, int head, int segment, int worker);
   void attend_block(Query* const* queries, int num, const std::byte* block, int begin) const;
@@ -169,7 +181,7 @@ class Plan {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<float[]>> vectors_;
   std::vector<Operation> operations_;
-  std::unique_ptr<std::atomic<int>[]> next_;       // work handed out so far, per operation
+  std::vector<Counter> counters_;                  // [2][workers]: operations take turns
   std::vector<double> inverse_frequencies_;
   std::vector<float> cos_, sin_;                   // [position][half]
   struct Scratch {                                 // per worker

@@ -36,19 +36,44 @@ class Pool {
   std::vector<std::thread> threads_;
 };
 
-// Hands out [0, total) in chunks to whoever asks; small chunks, so that a stolen core does not stall the rest.
+// Hands out [0, total) one by one to whoever asks.
 class Claims {
  public:
-  Claims(std::atomic<int>& next, int total, int chunk) : next_(next), total_(total), chunk_(chunk) {}
-  bool take(int& begin, int& end) {
-    begin = next_.fetch_add(chunk_, std::memory_order_relaxed);
-    end = begin + chunk_ < total_ ? begin + chunk_ : total_;
-    return begin < total_;
-  }
+  Claims(std::atomic<int>& next, int total) : next_(next), total_(total) {}
+  bool take(int& item) { return (item = next_.fetch_add(1, std::memory_order_relaxed)) < total_; }
 
  private:
   std::atomic<int>& next_;
-  const int total_, chunk_;
+  const int total_;
+};
+
+// One counter per worker, each on its own cache line.
+struct alignas(64) Counter {
+  std::atomic<int> next{0};
+};
+
+// Hands out the items of a list per worker: first one's own, then what is left of the others'. So each worker keeps
+// to its own part of memory, and a stolen core does not stall the rest.
+template <class Item>
+class OwnFirst {
+ public:
+  OwnFirst(const std::vector<std::vector<Item>>& lists, Counter* counters, int worker)
+      : lists_(lists), counters_(counters), own_(worker % lists.size()), victim_(own_) {}
+  const Item* take() {
+    const int workers = static_cast<int>(lists_.size());
+    for (; tried_ < workers; victim_ = (own_ + ++tried_) % workers) {
+      const auto& list = lists_[victim_];
+      const int item = counters_[victim_].next.fetch_add(1, std::memory_order_relaxed);
+      if (item < static_cast<int>(list.size())) return &list[item];
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::vector<std::vector<Item>>& lists_;
+  Counter* counters_;
+  const int own_;
+  int victim_, tried_ = 0;
 };
 
 }  // namespace ga

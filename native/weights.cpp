@@ -1,6 +1,7 @@
 // Weights in memory.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 #include "plan.hpp"
@@ -10,10 +11,13 @@ namespace ga {
 
 namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr int kStripeTiles = kBlock / kLanes;  // stripes begin at whole blocks of outputs
 constexpr std::size_t kBeyond = std::size_t{256} << 10;  // room for the prefetch of what follows the end
 }  // namespace
 
-Arena::Arena(std::size_t bytes) : mapped_bytes_(bytes + kHugePage + kBeyond), size_(bytes) {
+Arena::Arena(std::size_t bytes_per_stream, int streams)
+    : stream_bytes_((bytes_per_stream + kBeyond + kHugePage - 1) / kHugePage * kHugePage), used_(streams, 0) {
+  mapped_bytes_ = stream_bytes_ * streams + kHugePage;
   mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
@@ -25,43 +29,51 @@ Arena::Arena(std::size_t bytes) : mapped_bytes_(bytes + kHugePage + kBeyond), si
 
 Arena::~Arena() { munmap(mapping_, mapped_bytes_); }
 
-std::uint8_t* Arena::allocate(std::size_t bytes) {
+std::uint8_t* Arena::allocate(int stream, std::size_t bytes) {
   const std::size_t rounded = (bytes + 63) / 64 * 64;
-  if (rounded > size_ - used_) throw std::bad_alloc();
-  used_ += rounded;
-  return data_ + used_ - rounded;
+  if (rounded + kBeyond > stream_bytes_ - used_.at(stream)) throw std::bad_alloc();
+  used_[stream] += rounded;
+  return data_ + stream * stream_bytes_ + used_[stream] - rounded;
 }
 
 std::size_t packed_bytes(Kind kind, int n, int k) {
-  const std::size_t bytes = tile_bytes(kind, k) * ((n + kLanes - 1) / kLanes);
-  return (bytes + 63) / 64 * 64;
+  return tile_bytes(kind, k) * ((n + kLanes - 1) / kLanes + kStripeTiles) + 64;
+}
+
+const std::uint8_t* Weight::tile(int index) const {
+  const Stripe* stripe = stripes.data();
+  while (index >= stripe->end) ++stripe;
+  return stripe->data + (index - stripe->begin) * tile_bytes;
 }
 
 std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Kind kind, int n, int k,
                                     const std::uint8_t* data, const int* order) {
-  std::uint8_t* tiles = arena->allocate(packed_bytes(kind, n, k));
-  auto weight = std::make_shared<Weight>(Weight{kind, n, k, tile_bytes(kind, k), std::move(arena), tiles});
+  auto weight = std::make_shared<Weight>(Weight{kind, n, k, tile_bytes(kind, k), arena, {}});
+  const int workers = pool.size(), tiles = weight->tiles(), units = (tiles + kStripeTiles - 1) / kStripeTiles;
+  for (int w = 0; w < workers; ++w) {
+    const int begin = std::min(w * units / workers * kStripeTiles, tiles);
+    const int end = std::min((w + 1) * units / workers * kStripeTiles, tiles);
+    weight->stripes.push_back({begin, end, arena->allocate(w, (end - begin) * weight->tile_bytes)});
+  }
   const std::size_t row_bytes = file_row_bytes(kind, k);
-  std::atomic<int> next{0};
-  pool.run([&](int) {
-    Claims claims(next, weight->tiles(), 8);
-    for (int begin, end; claims.take(begin, end);) {
-      for (int tile = begin; tile < end; ++tile) {
-        const std::uint8_t* rows[kLanes];
-        for (int i = 0; i < kLanes; ++i) {
-          const int out = tile * kLanes + i;
-          rows[i] = out < n ? data + row_bytes * (order == nullptr ? out : order[out]) : nullptr;
-        }
-        pack_tile(kind, rows, k, tiles + tile * weight->tile_bytes);
+  pool.run([&](int worker) {  // each worker touches its own stripe first
+    const Stripe& stripe = weight->stripes[worker];
+    for (int tile = stripe.begin; tile < stripe.end; ++tile) {
+      const std::uint8_t* rows[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        const int out = tile * kLanes + i;
+        rows[i] = out < n ? data + row_bytes * (order == nullptr ? out : order[out]) : nullptr;
       }
+      pack_tile(kind, rows, k, stripe.data + (tile - stripe.begin) * weight->tile_bytes);
     }
   });
   return weight;
 }
 
-Matmul matmul_of(const Weight& weight) {
+Matmul matmul_of(const Weight& weight, const Stripe& stripe) {
   Matmul job{};
-  job.tiles = weight.data;
+  job.tiles = stripe.data;
+  job.first_tile = stripe.begin;
   job.tile_bytes = weight.tile_bytes;
   job.n = weight.n;
   job.blocks = weight.blocks();

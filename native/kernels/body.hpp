@@ -130,7 +130,7 @@ static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int ro
   constexpr int kPerUnit = g.tile_unit / kBlock, kAhead = 65536;
   constexpr bool kHasMin = K == Kind::Q4_1 || K == Kind::Q4_K;
   const std::uint8_t* unit[kWideTiles];
-  for (int t = 0; t < kWideTiles; ++t) unit[t] = a.tiles + tile * a.tile_bytes + t * step;
+  for (int t = 0; t < kWideTiles; ++t) unit[t] = a.tiles + (tile - a.first_tile) * a.tile_bytes + t * step;
   const std::size_t at = row * a.quant.k;
   const std::int8_t* q = a.quant.q + at;
   const std::int16_t* sums = a.quant.sums + at / 16;
@@ -199,7 +199,7 @@ static inline void float_rows(const Matmul& a, int tile, std::size_t step, int r
     float scratch[is_quantised(K) ? kTiles * kBlock * kLanes : 1];
     const std::uint8_t* w[kTiles];
     for (int t = 0; t < kTiles; ++t) {
-      const std::uint8_t* tiles = a.tiles + tile * a.tile_bytes + t * step;
+      const std::uint8_t* tiles = a.tiles + (tile - a.first_tile) * a.tile_bytes + t * step;
       if constexpr (is_quantised(K)) {
         unpack_block(K, tiles, b, scratch + t * kBlock * kLanes);
         w[t] = reinterpret_cast<const std::uint8_t*>(scratch + t * kBlock * kLanes);

@@ -75,7 +75,7 @@ struct Trial {
                     kernels.most_rows};
     for (int r = 0; r < rows; ++r) kernels.quantise(x.data() + r * k, k, quant.row(r));
     out.assign(2 * rows * n, 0.0f);
-    Matmul job{packed.data(), tile_bytes(kind, k), n, k / kBlock, rows, x.data(), k, quant,
+    Matmul job{packed.data(), 0, tile_bytes(kind, k), n, k / kBlock, rows, x.data(), k, quant,
                out.data(),    n,                   nullptr, false};
     const int index = static_cast<int>(kind);
     if (is_quantised(kind)) kernels.matmul_int8[index](job, 0, tiles);

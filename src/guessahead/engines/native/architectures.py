@@ -38,7 +38,8 @@ class Weights:
         self._checkpoint, self._pool = checkpoint, pool
         matrices = [tensor for tensor in checkpoint.tensors if len(tensor.shape) == 2]
         known = [tensor for tensor in matrices if tensor.type.name in MATRIX_TYPES]
-        self._arena = _native.Arena(sum(_native.packed_bytes(t.type.name, *t.shape) for t in known))
+        num_bytes = sum(_native.packed_bytes(t.type.name, *t.shape) for t in known)
+        self._arena = _native.Arena(num_bytes, pool.size)  # address space: what no worker needs costs nothing
         self.num_bytes = 0
 
     def matrix(
