@@ -4,6 +4,7 @@
 #   make demo-pair   Qwen2.5-Coder 1.5B guessed by its 0.5B (1.6 GB to fetch)
 #   make test        all tests (make test T="tests/cli -k json" for some)
 #   make lint        ruff and mypy; make format rewrites
+#   make docs        the site, in build/site; make docs/cli.md brings that page up to date
 #   make clean       removes what was built (fetched models stay in the user cache)
 
 PYTHON ?= python3
@@ -26,7 +27,7 @@ HAS_HEADERS := import os, sys, sysconfig; \
 	sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 PAIR := qwen2.5-coder-0.5b qwen2.5-coder-1.5b
 
-.PHONY: demo demo-pair test lint format clean
+.PHONY: demo demo-pair test lint format docs docs/cli.md clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -47,6 +48,13 @@ lint: $(VENV)/.tools
 format: $(VENV)/.tools
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+docs: docs/cli.md
+	$(BIN)/mkdocs build --quiet
+	@echo build/site/index.html
+
+docs/cli.md: $(VENV)/.package $(VENV)/.tools
+	$(BIN)/python docs/tools/cli_reference.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -76,6 +84,6 @@ $(VENV)/.requirements: Makefile pyproject.toml
 $(VENV)/.tools: $(VENV)/.requirements
 	@echo 'installing what tests and lint need into $(VENV)'
 	@$(PIP) install $(TORCH)
-	@$(PYTHON) -c '$(LIST)' test reference dev > $(VENV)/tools.txt
+	@$(PYTHON) -c '$(LIST)' test reference dev docs plot > $(VENV)/tools.txt
 	@$(PIP) install -r $(VENV)/tools.txt
 	@touch $@

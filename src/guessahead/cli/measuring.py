@@ -50,11 +50,8 @@ def checked_options(
 def make_drafter(lm: LanguageModel, checked: GenerateOptions) -> Drafter:
     """A fresh drafter as a generation with these options would use it."""
     from guessahead.drafters import registry
-    from guessahead.drafters.base import Setup
 
-    draft_model = checked.draft_model
-    setup = Setup(lm.engine, None if draft_model is None else draft_model.engine)
-    return registry.make(checked.drafter, checked.drafter_options, setup)
+    return registry.make(checked.drafter, checked.drafter_options, lm.setup(checked.draft_model))
 
 
 @contextmanager

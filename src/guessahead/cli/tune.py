@@ -36,7 +36,9 @@ _Bar = Callable[[str], Callable[[int, int], None]]
 )
 @click.option("--num-prompts", type=click.IntRange(1), default=6, show_default=True, help="How many of them.")
 @click.option("--max-tokens", type=click.IntRange(4), default=64, show_default=True, help="Of each answer.")
-@click.option("--drafter", "drafters", multiple=True, help="Try only this one; repeatable.  [default: all]")
+@click.option(
+    "--drafter", "drafters", multiple=True, help="Try only this one; repeatable.  [default: all but self-*]"
+)
 @click.option(
     "--gamma", type=click.IntRange(1, 63), default=8, show_default=True, help="Largest draft tried."
 )
@@ -142,11 +144,9 @@ def _candidates(
     if not answers:
         raise PromptError("no prompt had an answer of two tokens: there is nothing to guess in them")
     found = []
-    for name in values["drafters"] or registry.names():
+    for name in values["drafters"] or _usual_drafters(draft_model is not None):
         kind = registry.find(name)
-        if name == "none" or (kind.needs_draft_engine and draft_model is None and not values["drafters"]):
-            continue
-        second = draft_model if kind.needs_draft_engine else None
+        second = draft_model if kind.takes_draft_engine else None
         checked = measuring.checked_options({"drafter": name, "drafter_options": None}, lm, second)
         candidate = measure_drafter(
             name,
@@ -160,6 +160,19 @@ def _candidates(
         )
         found.append(candidate)
     return found
+
+
+def _usual_drafters(with_model: bool) -> list[str]:
+    """All but those that lack their model, and those that would write a copy of the target into the cache."""
+    from guessahead.drafters import registry
+    from guessahead.drafters.self_draft import SelfDraft
+
+    kinds = {name: registry.find(name) for name in registry.names() if name != "none"}
+    return [
+        name
+        for name, kind in kinds.items()
+        if not issubclass(kind, SelfDraft) and (with_model or not kind.needs_draft_engine)
+    ]
 
 
 def _print(setting: Tuned, candidates: Sequence[Candidate]) -> None:
