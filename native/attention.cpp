@@ -34,7 +34,7 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
   const Attention job{layer, heads, scale, &q, &k, &v, &dst};
   const int kv_heads = shape_.kv_heads;
   add("attention", [=, this](Pass& pass, int worker, Counter* counters) {
-    Claims claims(counters->next, static_cast<int>(pass.requests.size()) * kv_heads);
+    OwnRange claims(static_cast<int>(pass.requests.size()) * kv_heads, pool_->size(), counters, worker);
     for (int item; claims.take(item);) {
       Request& request = pass.requests[item / kv_heads];
       const int head = item % kv_heads;
@@ -46,9 +46,11 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
   });
   add("attention", [=, this](Pass& pass, int worker, Counter* counters) {
     const int per_request = kv_heads * pass.segments;
-    Claims claims(counters->next, static_cast<int>(pass.requests.size()) * per_request);
-    for (int item; claims.take(item);)
-      attend(job, pass.requests[item / per_request], item % kv_heads, item % per_request / kv_heads, worker);
+    OwnRange claims(static_cast<int>(pass.requests.size()) * per_request, pool_->size(), counters, worker);
+    for (int item; claims.take(item);) {
+      const int head = item % per_request / pass.segments;
+      attend(job, pass.requests[item / per_request], head, item % pass.segments, worker);
+    }
   }, When::ManySegments);
   add("attention", [=, this](Pass& pass, int, Counter* counters) {
     Claims claims(counters->next, pass.rows * kv_heads);
@@ -101,6 +103,7 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
   for (int page = segment * kSegmentPages; page <= last_page; ++page) {
     const int begin = page * kPage;
     const std::byte* block = sequence.block(job.layer, head, page);
+    const std::byte* next = page < last / kPage ? sequence.block(job.layer, head, page + 1) : nullptr;
     scratch.order.clear();
     for (int i = 0; i < request.num; ++i) {
       const RowPlace& place = places[i];
@@ -114,21 +117,22 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
       for (int a = i; a >= 0 && places[a].slot >= 0 && places[a].position >= begin; a = places[a].parent)
         if (places[a].position < begin + kPage)
           sequence.lay_over(job.layer, head, places[a].slot, scratch.block.data(), places[a].position - begin);
-      attend_block(scratch.order.data() + first, group, scratch.block.data(), begin);
+      attend_block(scratch.order.data() + first, group, scratch.block.data(), begin, nullptr);
       scratch.order.resize(first);
     }
-    attend_block(scratch.order.data(), static_cast<int>(scratch.order.size()), block, begin);
+    attend_block(scratch.order.data(), static_cast<int>(scratch.order.size()), block, begin, next);
   }
 }
 
-void Plan::attend_block(Query* const* queries, int num, const std::byte* block, int begin) const {
+void Plan::attend_block(Query* const* queries, int num, const std::byte* block, int begin,
+                        const std::byte* next) const {
   const std::size_t values = static_cast<std::size_t>(kPage) * shape_.head_dim;
   if (shape_.half) {
     const auto* keys = reinterpret_cast<const std::uint16_t*>(block);
-    kernels_->attend_half(queries, num, keys, keys + values, begin, shape_.head_dim);
+    kernels_->attend_half(queries, num, keys, keys + values, begin, shape_.head_dim, next);
   } else {
     const auto* keys = reinterpret_cast<const float*>(block);
-    kernels_->attend(queries, num, keys, keys + values, begin, shape_.head_dim);
+    kernels_->attend(queries, num, keys, keys + values, begin, shape_.head_dim, next);
   }
 }
 

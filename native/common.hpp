@@ -90,10 +90,11 @@ struct Kernels {
   // Rotates pairs (i, i + half) of x by the angles of one position and multiplies all n elements by `scale`.
   void (*rope)(float* x, const float* cos, const float* sin, int half, int n, float scale);
   // One block of 64 positions for several queries. keys: [head_dim][64], values: [64][head_dim]; f32 or f16.
+  // next: a block of the same shape to fetch meanwhile, or null.
   void (*attend)(Query* const* queries, int num, const float* keys, const float* values, int first_position,
-                 int head_dim);
+                 int head_dim, const void* next);
   void (*attend_half)(Query* const* queries, int num, const std::uint16_t* keys, const std::uint16_t* values,
-                      int first_position, int head_dim);
+                      int first_position, int head_dim, const void* next);
   // Adds the softmax over later positions to the one over earlier positions (into.sum == 0: none yet).
   void (*combine)(Query& into, const Query& part, int head_dim);
   // Keep the multiply-add unit busy; return the number of multiply-adds.

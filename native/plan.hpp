@@ -168,7 +168,7 @@ class Plan {
   void multiply(const Chunk& chunk, Kind kind, const Buffer& src, int rows) const;
   void rotate(const Attention& job, Request& request, int head);
   void attend(const Attention& job, Request& request, int head, int segment, int worker);
-  void attend_block(Query* const* queries, int num, const std::byte* block, int begin) const;
+  void attend_block(Query* const* queries, int num, const std::byte* block, int begin, const std::byte* next) const;
   void finish(const Attention& job, int row, int head, int segments);
   Query& partial(const Attention& job, int row, int head, int segment, int segments);
   int group_columns(const Attention& job) const { return shape_.head_dim * job.heads / shape_.kv_heads; }

@@ -52,6 +52,25 @@ struct alignas(64) Counter {
   std::atomic<int> next{0};
 };
 
+// Hands out [0, total): to each worker its own range first, then what is left of the others'.
+class OwnRange {
+ public:
+  OwnRange(int total, int workers, Counter* counters, int worker)
+      : total_(total), workers_(workers), counters_(counters), victim_(worker) {}
+  bool take(int& item) {
+    for (; tried_ < workers_; ++tried_, victim_ = (victim_ + 1) % workers_) {
+      item = victim_ * total_ / workers_ + counters_[victim_].next.fetch_add(1, std::memory_order_relaxed);
+      if (item < (victim_ + 1) * total_ / workers_) return true;
+    }
+    return false;
+  }
+
+ private:
+  const int total_, workers_;
+  Counter* counters_;
+  int victim_, tried_ = 0;
+};
+
 // Hands out the items of a list per worker: first one's own, then what is left of the others'. So each worker keeps
 // to its own part of memory, and a stolen core does not stall the rest.
 template <class Item>

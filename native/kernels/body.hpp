@@ -6,23 +6,25 @@
 // block as one fused multiply-add chain (f32 route) or one exact integer (int8 route). Nothing depends on the
 // number of rows, on how rows are grouped or on which tiles a worker gets.
 
-// e^x, relative error under 2e-7; x is clamped to [-87, 88].
-static inline F8 exp8(F8 x) {
-  x = min(max(x, set1(-87.0f)), set1(88.0f));
-  const F8 magic = set1(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const F8 n = sub(fma(x, set1(1.44269504f), magic), magic);
-  F8 r = fma(n, set1(-0.693145752f), x);       // ln 2 in two parts, the first with few bits
-  r = fma(n, set1(-1.42860682e-6f), r);
-  F8 p = set1(1.0f / 5040);                    // Taylor to r^7; |r| <= 0.347
-  p = fma(p, r, set1(1.0f / 720));
-  p = fma(p, r, set1(1.0f / 120));
-  p = fma(p, r, set1(1.0f / 24));
-  p = fma(p, r, set1(1.0f / 6));
-  p = fma(p, r, set1(0.5f));
-  p = fma(p, r, set1(1.0f));
-  p = fma(p, r, set1(1.0f));
+// e^x, relative error under 2e-7; x is clamped to [-87, 88]. V: any vector of floats.
+template <class V>
+static inline V exp_lanes(V x) {
+  x = min(max(x, all<V>(-87.0f)), all<V>(88.0f));
+  const V magic = all<V>(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const V n = sub(fma(x, all<V>(1.44269504f), magic), magic);
+  V r = fma(n, all<V>(-0.693145752f), x);  // ln 2 in two parts, the first with few bits
+  r = fma(n, all<V>(-1.42860682e-6f), r);
+  V p = all<V>(1.0f / 5040);               // Taylor to r^7; |r| <= 0.347
+  p = fma(p, r, all<V>(1.0f / 720));
+  p = fma(p, r, all<V>(1.0f / 120));
+  p = fma(p, r, all<V>(1.0f / 24));
+  p = fma(p, r, all<V>(1.0f / 6));
+  p = fma(p, r, all<V>(0.5f));
+  p = fma(p, r, all<V>(1.0f));
+  p = fma(p, r, all<V>(1.0f));
   return mul(p, pow2(n));
 }
+static inline F8 exp8(F8 x) { return exp_lanes(x); }
 static inline float exp1(float x) {
   float lanes[8];
   store(lanes, exp8(set1(x)));
@@ -265,14 +267,23 @@ static inline void spread(const float* p, F8& out) { out = set1(*p); }
 static inline void put_lanes(float* p, F8 a) { store(p, a); }
 
 // Scores of Q queries against all 64 keys; each is one chain over head_dim, lanes are positions.
+// Fetches `bytes` from `next` on, if there is a next, and moves it on.
+static inline void fetch_next(const char*& next, int bytes) {
+  if (next == nullptr) return;
+  for (int i = 0; i < bytes; i += 64) prefetch(next + i);
+  next += bytes;
+}
+
 template <int Q, class T>
-static inline void scores(Query* const* queries, const T* keys, int head_dim, float (*out)[kPage]) {
+static inline void scores(Query* const* queries, const T* keys, int head_dim, const char*& next,
+                          float (*out)[kPage]) {
   constexpr int kVectors = 4;
   for (int first = 0; first < kPage; first += kSpan) {
     FW s[Q][kVectors];
     for (auto& row : s)
       for (FW& f : row) f = wide_zero();
     for (int d = 0; d < head_dim; ++d) {
+      fetch_next(next, kSpan * sizeof(T));
       FW k[kVectors];
       for (int i = 0; i < kVectors; ++i) k[i] = wide_load(keys + d * kPage + first + i * kWideTiles * kLanes);
       for (int q = 0; q < Q; ++q) {
@@ -291,9 +302,11 @@ static inline float soften(float* weights, int valid, float& sum) {
   F8 largest = set1(lowest);
   for (int i = 0; i < kPage; i += 8) largest = max(keep_first(load(weights + i), valid - i, lowest), largest);
   const float most = max_lanes(largest);
+  for (int i = 0; i < kPage; i += kWideTiles * kLanes)
+    store_tiles(weights + i, exp_lanes(sub(wide_load(weights + i), all<FW>(most))));
   F8 total = zero();
   for (int i = 0; i < kPage; i += 8) {
-    const F8 e = keep_first(exp8(sub(load(weights + i), set1(most))), valid - i, 0.0f);
+    const F8 e = keep_first(load(weights + i), valid - i, 0.0f);
     store(weights + i, e);
     total = add(total, e);
   }
@@ -307,9 +320,9 @@ struct Shares {
 };
 static inline Shares shares_of(const Query& query, float max, float sum) {
   if (query.sum == 0.0f) return {0.0f, 1.0f, max, sum};  // nothing seen so far
-  const float top = max > query.max ? max : query.max;
-  const float old_share = exp1(query.max - top), new_share = exp1(max - top);
-  return {old_share, new_share, top, fma1(query.sum, old_share, sum * new_share)};
+  const float smaller = exp1(max > query.max ? query.max - max : max - query.max);  // the other share is e^0
+  if (max > query.max) return {smaller, 1.0f, max, fma1(query.sum, smaller, sum)};
+  return {1.0f, smaller, query.max, fma1(query.sum, 1.0f, sum * smaller)};
 }
 static inline F8 mix(const Query& query, const Shares& shares, F8 old_value, F8 new_value) {
   if (query.sum == 0.0f) return new_value;
@@ -319,7 +332,7 @@ static inline F8 mix(const Query& query, const Shares& shares, F8 old_value, F8 
 // N vectors of the weighted sums of values for Q queries, one chain over positions per element.
 template <int Q, class V, int N, class T>
 static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], const T* values, int head_dim, int d,
-                         float (*out)[kSpan]) {
+                         const char*& next, float (*out)[kSpan]) {
   constexpr int kWidth = sizeof(V) / sizeof(float);
   V acc[Q][N];
   for (auto& row : acc)
@@ -327,6 +340,7 @@ static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], c
   int shared = valid[0];
   for (int q = 1; q < Q; ++q) shared = valid[q] < shared ? valid[q] : shared;
   for (int j = 0; j < shared; ++j) {
+    fetch_next(next, N * kWidth * sizeof(T));
     V v[N];
     for (int i = 0; i < N; ++i) cache_load(values + j * head_dim + d + i * kWidth, v[i]);
     for (int q = 0; q < Q; ++q) {
@@ -351,12 +365,12 @@ static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], c
 
 template <int Q, class T>
 static inline void attend_group(Query* const* queries, const T* keys, const T* values, int first_position,
-                                int head_dim) {
+                                int head_dim, const char* next) {
   alignas(64) float weights[Q][kPage];
   alignas(64) float part[Q][kSpan];
   int valid[Q];
   Shares shares[Q];
-  scores<Q>(queries, keys, head_dim, weights);
+  scores<Q>(queries, keys, head_dim, next, weights);
   for (int q = 0; q < Q; ++q) {
     const int seen = queries[q]->position - first_position + 1;
     valid[q] = seen < kPage ? seen : kPage;
@@ -367,9 +381,9 @@ static inline void attend_group(Query* const* queries, const T* keys, const T* v
   for (int d = 0; d < head_dim;) {
     int done = kSpan;
     if (d + kSpan <= head_dim) {
-      weigh<Q, FW, 4>(weights, valid, values, head_dim, d, part);
+      weigh<Q, FW, 4>(weights, valid, values, head_dim, d, next, part);
     } else {
-      weigh<Q, F8, 1>(weights, valid, values, head_dim, d, part);
+      weigh<Q, F8, 1>(weights, valid, values, head_dim, d, next, part);
       done = kLanes;
     }
     for (int q = 0; q < Q; ++q)
@@ -387,21 +401,23 @@ static inline void attend_group(Query* const* queries, const T* keys, const T* v
 
 template <class T>
 static inline void attend_block(Query* const* queries, int num, const T* keys, const T* values, int first_position,
-                                int head_dim) {
+                                int head_dim, const void* next_block) {
+  const char* next = static_cast<const char*>(next_block);  // fetched while the first group is worked on
   int q = 0;
-  for (; q + kQueries <= num; q += kQueries)
-    attend_group<kQueries>(queries + q, keys, values, first_position, head_dim);
-  for (; q + 2 <= num; q += 2) attend_group<2>(queries + q, keys, values, first_position, head_dim);
-  if (q < num) attend_group<1>(queries + q, keys, values, first_position, head_dim);
+  for (; q + kQueries <= num; q += kQueries, next = nullptr)
+    attend_group<kQueries>(queries + q, keys, values, first_position, head_dim, next);
+  for (; q + 2 <= num; q += 2, next = nullptr)
+    attend_group<2>(queries + q, keys, values, first_position, head_dim, next);
+  if (q < num) attend_group<1>(queries + q, keys, values, first_position, head_dim, next);
 }
 
 static void attend(Query* const* queries, int num, const float* keys, const float* values, int first_position,
-                   int head_dim) {
-  attend_block(queries, num, keys, values, first_position, head_dim);
+                   int head_dim, const void* next) {
+  attend_block(queries, num, keys, values, first_position, head_dim, next);
 }
 static void attend_half(Query* const* queries, int num, const std::uint16_t* keys, const std::uint16_t* values,
-                        int first_position, int head_dim) {
-  attend_block(queries, num, keys, values, first_position, head_dim);
+                        int first_position, int head_dim, const void* next) {
+  attend_block(queries, num, keys, values, first_position, head_dim, next);
 }
 
 static void combine(Query& into, const Query& part, int head_dim) {

@@ -24,6 +24,15 @@ static inline FW to_float(IW a) { return {_mm512_cvtepi32_ps(a.v)}; }
 static inline FW fma(FW a, FW b, FW c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 static inline FW mul(FW a, FW b) { return {_mm512_mul_ps(a.v, b.v)}; }
 static inline FW add(FW a, FW b) { return {_mm512_add_ps(a.v, b.v)}; }
+static inline FW sub(FW a, FW b) { return {_mm512_sub_ps(a.v, b.v)}; }
+static inline FW max(FW a, FW b) { return {_mm512_max_ps(a.v, b.v)}; }
+static inline FW min(FW a, FW b) { return {_mm512_min_ps(a.v, b.v)}; }
+static inline FW pow2(FW n) {
+  const __m512i biased = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
+}
+template <>
+inline FW all<FW>(float x) { return {_mm512_set1_ps(x)}; }
 static inline FW neg(FW a) { return {_mm512_xor_ps(_mm512_set1_ps(-0.0f), a.v)}; }
 
 static inline IW ints(int x) { return {_mm512_set1_epi32(x)}; }

@@ -5,6 +5,10 @@ struct I8 { __m256i v; };
 
 static inline F8 zero() { return {_mm256_setzero_ps()}; }
 static inline F8 set1(float x) { return {_mm256_set1_ps(x)}; }
+template <class V>
+static inline V all(float x);
+template <>
+inline F8 all<F8>(float x) { return set1(x); }
 static inline F8 load(const float* p) { return {_mm256_loadu_ps(p)}; }
 static inline void store(float* p, F8 a) { _mm256_storeu_ps(p, a.v); }
 static inline F8 add(F8 a, F8 b) { return {_mm256_add_ps(a.v, b.v)}; }

@@ -7,6 +7,8 @@ struct I8 { std::int32_t v[8]; };
 #define GA_EACH for (int i = 0; i < 8; ++i)
 static inline F8 zero() { return F8{}; }
 static inline F8 set1(float x) { F8 r; GA_EACH r.v[i] = x; return r; }
+template <class V>
+static inline V all(float x) { return set1(x); }
 static inline F8 load(const float* p) { F8 r; GA_EACH r.v[i] = p[i]; return r; }
 static inline void store(float* p, F8 a) { GA_EACH p[i] = a.v[i]; }
 static inline F8 add(F8 a, F8 b) { F8 r; GA_EACH r.v[i] = a.v[i] + b.v[i]; return r; }

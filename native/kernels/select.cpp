@@ -107,8 +107,8 @@ std::vector<float> run_rest(const Kernels& kernels) {
     queries[i] = {&queries_of[i * n], &results[i * n], 0, 0, 10 + 17 * i};
     order[i] = queries + i;
   }
-  kernels.attend(order, 7, page.data(), page.data() + kPage * n, 0, n);
-  kernels.attend_half(order + 4, 3, half_page.data(), half_page.data() + kPage * n, 64, n);
+  kernels.attend(order, 7, page.data(), page.data() + kPage * n, 0, n, nullptr);
+  kernels.attend_half(order + 4, 3, half_page.data(), half_page.data() + kPage * n, 64, n, nullptr);
   kernels.combine(queries[0], queries[1], n);
   for (int i = 0; i < 7; ++i) {
     out.push_back(queries[i].sum);
