@@ -21,6 +21,7 @@ class Made:
     parents: Sequence[int] | None = None
     origins: Sequence[str] | None = None
     kind: str = "correction"
+    why: object = None
 
 
 def document(
@@ -76,4 +77,5 @@ def _step(step: Made) -> dict[str, Any]:
         "origins": origins,
         "kind": step.kind if num_guesses else "plain",
         "seconds": {"propose": 0.001, "forward": 0.008, "rest": 0.001},
+        "why": step.why,
     }

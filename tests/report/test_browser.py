@@ -33,7 +33,7 @@ def story() -> Trace:
         ["The", " quick", " brown", " fox", " dog", "!", "\n", " cat"],
         [
             Made([], [], [0]),
-            Made([1, 2, 3], [0, 1], [1, 2, 4]),
+            Made([1, 2, 3], [0, 1], [1, 2, 4], why={"members": [{"drafter": "looker", "decision": "asked"}]}),
             Made([3, 7, 5], [1, 2], [7, 5, 6], [-1, -1, 1], ["looker", "other", "other"], "bonus"),
         ],
         stats=STATS,
@@ -82,7 +82,14 @@ def colour(page: webdriver.Chrome, selector: str, name: str) -> str:
 def test_the_pointer_shows_what_was_guessed(open_page: OpenPage) -> None:
     page = open_page(story())
     ActionChains(page).move_to_element(tokens(page)[3]).perform()
-    wait(page, "in place of a wrong guess", "looker guessed: ", " fox", "Step 2 of 3")
+    wait(
+        page,
+        "in place of a wrong guess",
+        "looker guessed: ",
+        " fox",
+        "Step 2 of 3",
+        "Controller: looker: asked.",
+    )
     classes = [each.get_attribute("class") for each in page.find_elements(By.CSS_SELECTOR, "#detail .chip")]
     assert classes == ["chip ", "chip right", "chip right", "chip wrong", "chip "]
     ActionChains(page).move_to_element(tokens(page)[1]).perform()
@@ -136,6 +143,7 @@ def test_the_timeline_is_a_slider(open_page: OpenPage) -> None:
     chart.send_keys(Keys.ARROW_LEFT)
     wait(page, "Step 2 of 3")
     chart.send_keys(Keys.ESCAPE)  # what the panel hides, the pointer does not reach
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
     ActionChains(page).move_to_element_with_offset(chart, chart.size["width"] // 2 - 5, 0).perform()
     wait(page, "Step 3 of 3")
 

@@ -150,6 +150,19 @@ def test_histogram_and_positions() -> None:
     assert "50% of 2" in page
 
 
+def test_long_drafts_are_summed_up() -> None:
+    stats = {"accepted_lengths": [1] * 25, "tested_at": [4] * 24, "accepted_at": [1] * 24}
+    page = render([trace(["a"], [Made([], [], [0])], stats=stats)])
+    for label, text in (("8", "1"), ("9 to 16", "8"), ("17 to 24", "8")):
+        assert f'<th scope="row">{label}</th><td>{text}</td>' in page
+    for label, text in (
+        ("guess 8", "25% of 4"),
+        ("guess 9 to 16", "25% of 32"),
+        ("guess 17 to 24", "25% of 32"),
+    ):
+        assert f'<th scope="row">{label}</th><td>{text}</td>' in page
+
+
 def test_no_trace_is_refused() -> None:
     with pytest.raises(ParameterError, match="at least one"):
         render([])

@@ -105,3 +105,21 @@ def test_files_that_are_no_trace(tmp_path: Path) -> None:
         read_trace(path)
     path.write_text(json.dumps(GOOD))
     assert read_trace(path).name == "x"
+
+
+def test_the_controllers_reasons() -> None:
+    why = {
+        "members": [{"drafter": "suffix", "decision": "asked"}, {"drafter": "quiet", "decision": ""}, 3],
+        "candidates": [{"chosen": True}, {"chosen": False}, None],
+    }
+    made = [
+        Made([], [], [0], why={"plain": "too early"}),
+        Made([], [], [0], why=why),
+        Made([], [], [0], why=7),
+    ]
+    steps = parse_trace(document(["a"], made), "x").steps
+    assert [step.reasons for step in steps] == [
+        ("nothing guessed: too early",),
+        ("suffix: asked", "1 of 3 guesses found were worth a row"),
+        (),
+    ]

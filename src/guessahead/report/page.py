@@ -98,7 +98,10 @@ def _data(trace: Trace) -> dict[str, Any]:
 
 
 def _step(step: Step, number: dict[int, int], names: list[str]) -> list[Any]:
-    """[kind, emitted, guesses, parents or 0 for a chain, path, guessers, milliseconds, confidence or 0]."""
+    """[kind, emitted, guesses, parents, path, guessers, milliseconds, confidence, reasons]; see script.js.
+
+    parents: 0 for a chain. confidence: 0 for none.
+    """
     is_chain = step.parents == tuple(range(-1, len(step.parents) - 1))
     return [
         step.kind,
@@ -109,6 +112,7 @@ def _step(step: Step, number: dict[int, int], names: list[str]) -> list[Any]:
         [names.index(name) for name in step.guessers],
         [round(1e3 * part, 3) for part in (step.seconds.propose, step.seconds.forward, step.seconds.rest)],
         0 if step.confidence is None else [round(each, 2) for each in step.confidence],
+        "; ".join(step.reasons),
     ]
 
 

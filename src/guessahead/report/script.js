@@ -10,8 +10,9 @@
   function expand(trace) {
     let end = 0;
     let emitted = 0;
-    trace.steps = trace.steps.map(([kind, tokens, guesses, parents, path, guessers, times, sure], index) => {
-      const step = { kind, tokens, guesses, path, guessers, times, sure, start: end, first: emitted };
+    trace.steps = trace.steps.map((packed, index) => {
+      const [kind, tokens, guesses, parents, path, guessers, times, sure, reasons] = packed;
+      const step = { kind, tokens, guesses, path, guessers, times, sure, reasons, start: end, first: emitted };
       step.parents = parents || guesses.map((_, node) => node - 1);
       step.milliseconds = times[0] + times[1] + times[2];
       emitted += tokens.length;
@@ -98,7 +99,8 @@
     const tail = element("p", "", `Step ${number + 1} of ${trace.steps.length}: ${endings[step.kind]}`);
     if (step.kind === "correction") tail.append(": ", chip(trace, step.tokens[step.tokens.length - 1], ""));
     tail.append(` (${spent})`);
-    return [head, ...draft(trace, step), tail];
+    const why = step.reasons ? [element("p", "why", `Controller: ${step.reasons}.`)] : [];
+    return [head, ...draft(trace, step), tail, ...why];
   }
 
   function show(token) {

@@ -44,19 +44,37 @@ def legend(trace: Trace) -> str:
 def accepted_lengths(trace: Trace) -> str:
     """Histogram: how many guesses a step got right."""
     counts = _counts(trace.stats, "accepted_lengths")
-    rows = [(f"{length}", count, f"{count}") for length, count in enumerate(counts)]
-    return bars("Guesses accepted per step", ("accepted", "steps"), rows)
+    rows = []
+    for low, high in [(0, 1), *_ranges(len(counts))]:
+        steps = sum(counts[low:high])
+        rows.append((_range(low, high), steps, f"{steps}"))
+    return bars("Guesses accepted per step", ("accepted", "steps"), rows if counts else [])
 
 
 def acceptance_by_position(trace: Trace) -> str:
     """Accepted over tested, guess by guess."""
     tested, accepted = (_counts(trace.stats, key) for key in ("tested_at", "accepted_at"))
-    rows = [
-        (f"guess {depth}", right / all_, f"{right / all_:.0%} of {all_}")
-        for depth, (right, all_) in enumerate(zip(accepted, tested, strict=False), start=1)
-        if all_
-    ]
+    rows = []
+    for low, high in _ranges(min(len(tested), len(accepted)) + 1):
+        all_, right = sum(tested[low - 1 : high - 1]), sum(accepted[low - 1 : high - 1])
+        if all_:
+            rows.append((f"guess {_range(low, high)}", right / all_, f"{right / all_:.0%} of {all_}"))
     return bars("Acceptance by position in the draft", ("position", "accepted"), rows, top=1.0)
+
+
+def _ranges(end: int) -> list[tuple[int, int]]:
+    """Half-open ranges from 1 to `end`: one by one up to 8, then 9 to 16, 17 to 32, ..."""
+    ranges = [(low, low + 1) for low in range(1, min(end, 9))]
+    low = 9
+    while low < end:
+        high = min(2 * low - 1, end)
+        ranges.append((low, high))
+        low = high
+    return ranges
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low}" if high == low + 1 else f"{low} to {high - 1}"
 
 
 def time_split(trace: Trace) -> str:
@@ -137,7 +155,7 @@ def _stat(key: str, form: str) -> Callable[[Trace], str]:
 
 
 def _drafter(trace: Trace) -> str:
-    return trace.drafter if trace.gamma is None else f"{trace.drafter}, at most {trace.gamma} a step"
+    return f"{trace.drafter}, {'as it pays' if trace.gamma is None else f'at most {trace.gamma} a step'}"
 
 
 def _guesses(trace: Trace) -> str:

@@ -52,6 +52,7 @@ class Step:
 
     path: accepted nodes. token_ids, origins: what was emitted, and who guessed it.
     num_committed_rows: rows of the pass that were no guesses.
+    reasons: why the controller guessed so much, for people; empty where the length was fixed.
     """
 
     guesses: tuple[int, ...]
@@ -64,6 +65,7 @@ class Step:
     kind: str
     num_committed_rows: int
     seconds: Seconds
+    reasons: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -228,6 +230,7 @@ class _Reader:
             kind=self.get(value, "kind", str),
             num_committed_rows=self.get(value, "num_committed_rows", int),
             seconds=Seconds(*(self.get(seconds, key, float) for key in ("propose", "forward", "rest"))),
+            reasons=_reasons(value.get("why") if isinstance(value, dict) else None),
         )
         self._check(step)
         return step
@@ -262,6 +265,21 @@ class _Reader:
             self.fail(f"is a damaged trace: the text of token {min(missing)} is missing")
         if not trace.steps:
             self.fail("is a damaged trace: it has no step")
+
+
+def _reasons(why: object) -> tuple[str, ...]:
+    """The controller's notes as sentences; whatever is not as expected in them is left out."""
+    if not isinstance(why, dict):
+        return ()
+    reasons = [f"nothing guessed: {why['plain']}"] if isinstance(why.get("plain"), str) else []
+    members, candidates = why.get("members"), why.get("candidates")
+    for member in members if isinstance(members, list) else []:
+        if isinstance(member, dict) and member.get("decision"):
+            reasons.append(f"{member.get('drafter')}: {member['decision']}")
+    if isinstance(candidates, list) and candidates:
+        num_chosen = sum(isinstance(each, dict) and each.get("chosen") is True for each in candidates)
+        reasons.append(f"{num_chosen} of {len(candidates)} guesses found were worth a row")
+    return tuple(reasons)
 
 
 def _parts(seconds: Seconds) -> Sequence[float]:
