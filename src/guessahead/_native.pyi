@@ -40,9 +40,9 @@ def packed_bytes(kind: str, n: int, k: int) -> int:
     """What a packed matrix takes of an arena."""
 
 class Arena:
-    """Memory for matrices, handed out front to back."""
+    """Memory for matrices, handed out front to back: one stream per worker."""
 
-    def __init__(self, num_bytes: int) -> None: ...
+    def __init__(self, num_bytes_per_stream: int, num_streams: int) -> None: ...
 
 class Matrix:
     """A weight matrix of n outputs by k inputs, repacked into tiles."""

@@ -108,7 +108,7 @@ def small_memory() -> Iterator[None]:
 
 def outcome(path: Path) -> str:
     """The error's message; "" for a file that can be used, all of whose tensors then lie within it."""
-    start = time.monotonic()
+    start = time.process_time()
     try:
         with GGUFFile.open(path) as file:
             for tensor in file.tensors.values():
@@ -122,7 +122,7 @@ def outcome(path: Path) -> str:
         assert path.name in message
         assert len(message.splitlines()) == 1
         assert len(message) < 400
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
     return message
 
 
