@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,22 +22,28 @@ SHAPES: dict[str, dict[str, Any]] = {
     "llama-one-kv-head": {"arch": "llama", "heads": 8, "kv_heads": 1, "head_dim": 32, "tied": True},
 }
 ODD_HEADS = {"arch": "llama", "heads": 3, "kv_heads": 1, "head_dim": 40, "tied": True}  # not for blocks of 32
+MODELS = [
+    *((shape, format, "f32") for shape in SHAPES for format in FORMATS),
+    ("odd", "F32", "f32"),
+    ("llama", "Q4_1", "f16"),
+    ("odd", "F32", "f16"),
+]
 PROMPT = [5, 9, 40, 77, 5, 9, 40, 200, 33]
+CACHES: dict[Path, str] = {}
 NUM_GREEDY = 140  # so that sequences cross two page borders
 
 
-@pytest.fixture(
-    scope="module", params=[*((s, f) for s in SHAPES for f in FORMATS), ("odd", "F32")], ids="-".join
-)
+@pytest.fixture(scope="module", params=MODELS, ids="-".join)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
-    shape, format = request.param
+    shape, format, cache = request.param
     path = tmp_path_factory.mktemp("tiny") / "m.gguf"
+    CACHES[path] = cache
     return tiny_gguf(path, format=format, seed=3, **SHAPES.get(shape, ODD_HEADS))
 
 
 @pytest.fixture(scope="module")
 def engine(model: TinyModel) -> NativeEngine:
-    return load(model, threads=2)
+    return load(model, threads=2, cache=CACHES[model.path])
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +94,19 @@ def test_any_number_of_rows(engine: NativeEngine, truth: Truth) -> None:
 def test_any_thread_count_and_instruction_set(
     model: TinyModel, truth: Truth, settings: dict[str, Any]
 ) -> None:
-    other = load(model, **{"threads": 2} | settings)
+    other = load(model, **{"threads": 2, "cache": CACHES[model.path]} | settings)
     check_chains(other, truth, [1, 3, 4, 7, 33], [20, 60])
     again = one_by_one(other, PROMPT, 70)
     assert again.hidden == truth.hidden[: len(again.hidden)]
     assert again.logits == truth.logits[: len(again.logits)]
+
+
+def test_beyond_a_segment(model: TinyModel, engine: NativeEngine) -> None:
+    """Attention is cut into segments of 256 positions, which workers share: same bits, too."""
+    long = one_by_one(load(model, threads=1, cache=CACHES[model.path]), PROMPT, 530)
+    check_chains(engine, long, [1, 5, 64], [250, 256, 470])
+    alone = load(model, threads=3, isa="scalar", cache=CACHES[model.path])
+    check_chains(alone, long, [1, 9], [254])
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 0])

@@ -131,6 +131,13 @@ _TARGET_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         show_default=True,
         help="How quantised weights meet their inputs; f32 is slow, for checks.",
     ),
+    click.option(
+        "--cache",
+        type=click.Choice(["f32", "f16"]),
+        default="f32",
+        show_default=True,
+        help="How keys and values are kept; f16 halves them, for long contexts.",
+    ),
 )
 
 
@@ -180,6 +187,7 @@ def load_model(values: Mapping[str, Any]) -> LanguageModel:
         threads=values["threads"],
         context=values["context"],
         activations=values["activations"],
+        cache=values["cache"],
     )
 
 
@@ -189,7 +197,12 @@ def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
         return None
     from guessahead.loading import load
 
-    return load(values["draft_model"], threads=values["threads"], activations=values["activations"])
+    return load(
+        values["draft_model"],
+        threads=values["threads"],
+        activations=values["activations"],
+        cache=values["cache"],
+    )
 
 
 def generation_arguments(

@@ -28,6 +28,22 @@ class Built:
     bytes_per_pass: int
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a model is to be run, whatever its architecture.
+
+    max_rows: most rows of a pass. context: most positions of a sequence. int8: quantised weights meet int8
+    activations. half_cache: keys and values are kept as f16. isa: instruction set, "" = the best.
+    """
+
+    pool: _native.Pool
+    max_rows: int
+    context: int
+    int8: bool
+    half_cache: bool
+    isa: str
+
+
 class Weights:
     """Loads weights of a checkpoint into native memory and counts what a pass reads of them.
 
@@ -106,28 +122,21 @@ class _Layer:
 
 
 def build_llama_like(
-    checkpoint: Checkpoint,
-    pool: _native.Pool,
-    *,
-    max_rows: int,
-    context: int,
-    int8: bool,
-    isa: str,
-    paired_rope: bool,
-    qkv_bias: bool,
+    checkpoint: Checkpoint, settings: Settings, *, paired_rope: bool, qkv_bias: bool
 ) -> Built:
     """Pre-norm transformer with rotary, grouped-query attention and a SiLU-gated feed-forward network."""
-    c = checkpoint.config
+    c, int8 = checkpoint.config, settings.int8
     kv_width, q_width = c.num_kv_heads * c.head_dim, c.num_heads * c.head_dim
-    weights = Weights(checkpoint, pool)
+    weights = Weights(checkpoint, settings.pool)
     plan = _native.Plan(
         layers=c.num_layers,
         kv_heads=c.num_kv_heads,
         head_dim=c.head_dim,
-        max_rows=max_rows,
-        context=context,
-        pool=pool,
-        isa=isa,
+        max_rows=settings.max_rows,
+        context=settings.context,
+        pool=settings.pool,
+        isa=settings.isa,
+        half_cache=settings.half_cache,
     )
     hidden = plan.buffer(c.width)
     normed = plan.buffer(c.width, quantised=int8)
@@ -175,36 +184,14 @@ def build_llama_like(
     return Built(plan, weights.num_bytes)
 
 
-def build_llama(
-    checkpoint: Checkpoint, pool: _native.Pool, *, max_rows: int, context: int, int8: bool, isa: str
-) -> Built:
+def build_llama(checkpoint: Checkpoint, settings: Settings) -> Built:
     """Llama 2 and its kin (SmolLM2, TinyLlama, ...)."""
-    return build_llama_like(
-        checkpoint,
-        pool,
-        max_rows=max_rows,
-        context=context,
-        int8=int8,
-        isa=isa,
-        paired_rope=True,
-        qkv_bias=False,
-    )
+    return build_llama_like(checkpoint, settings, paired_rope=True, qkv_bias=False)
 
 
-def build_qwen2(
-    checkpoint: Checkpoint, pool: _native.Pool, *, max_rows: int, context: int, int8: bool, isa: str
-) -> Built:
+def build_qwen2(checkpoint: Checkpoint, settings: Settings) -> Built:
     """Qwen 2 and 2.5: biases on q, k and v."""
-    return build_llama_like(
-        checkpoint,
-        pool,
-        max_rows=max_rows,
-        context=context,
-        int8=int8,
-        isa=isa,
-        paired_rope=False,
-        qkv_bias=True,
-    )
+    return build_llama_like(checkpoint, settings, paired_rope=False, qkv_bias=True)
 
 
-ARCHITECTURES: dict[str, Callable[..., Built]] = {"llama": build_llama, "qwen2": build_qwen2}
+ARCHITECTURES: dict[str, Callable[[Checkpoint, Settings], Built]] = {"llama": build_llama, "qwen2": build_qwen2}

@@ -10,7 +10,7 @@ import numpy as np
 
 from guessahead import _native
 from guessahead.engines.base import EngineInfo, PassOutput, Rows, SequenceState
-from guessahead.engines.native.architectures import ARCHITECTURES
+from guessahead.engines.native.architectures import ARCHITECTURES, Settings
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
 from guessahead.gguf import GGUFFile
@@ -20,6 +20,7 @@ from guessahead.types import Float32, Int32
 MAX_ROWS = 64
 MAX_THREADS = 256
 ACTIVATIONS = ("int8", "f32")
+CACHES = ("f32", "f16")
 
 
 class NativeSequence:
@@ -103,6 +104,7 @@ class NativeEngine:
         threads: int | None = None,
         context: int | None = None,
         activations: str = "int8",
+        cache: str = "f32",
         isa: str | None = None,
     ) -> NativeEngine:
         """Load a model.
@@ -118,6 +120,8 @@ class NativeEngine:
         if activations not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
             raise ParameterError(f"activations is {activations!r}; it must be one of {known}")
+        if cache not in CACHES:
+            raise ParameterError(f"cache is {cache!r}; it must be one of {', '.join(CACHES)}")
         isa = os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa
         try:
             _native.isa(isa)
@@ -131,7 +135,8 @@ class NativeEngine:
         pool = _native.Pool(threads)
         try:
             built = ARCHITECTURES[config.architecture](
-                checkpoint, pool, max_rows=MAX_ROWS, context=context, int8=activations == "int8", isa=isa
+                checkpoint,
+                Settings(pool, MAX_ROWS, context, int8=activations == "int8", half_cache=cache == "f16", isa=isa),
             )
         except MemoryError:
             raise ModelError(f"{file.path}: not enough memory for its weights") from None
