@@ -143,6 +143,8 @@ def test_the_timeline_is_a_slider(open_page: OpenPage) -> None:
     chart.send_keys(Keys.ARROW_LEFT)
     wait(page, "Step 2 of 3")
     chart.send_keys(Keys.ESCAPE)  # what the panel hides, the pointer does not reach
+    frame = page.find_element(By.CSS_SELECTOR, ".scroll:has(.timeline)")
+    assert round(chart.size["width"]) == round(frame.size["width"])  # few steps: nothing to scroll
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", chart)
     ActionChains(page).move_to_element_with_offset(chart, chart.size["width"] // 2 - 5, 0).perform()
     wait(page, "Step 3 of 3")
@@ -271,6 +273,25 @@ def test_ten_thousand_tokens(open_page: OpenPage) -> None:
     # The best of several: the machine may be busy with something else.
     best = min(_milliseconds_of_a_key(page) for _ in range(10))
     assert best < 50
+
+
+def test_a_jump_in_a_long_text_ends_where_one_sees_it(open_page: OpenPage) -> None:
+    page = open_page(long(10_000))
+    page.execute_script("document.querySelector('.text .t').focus()")
+    for key in (Keys.END, Keys.HOME):
+        page.switch_to.active_element.send_keys(key)
+        WebDriverWait(page, 20).until(
+            lambda _: page.execute_script(
+                "const token = document.activeElement.getBoundingClientRect();"
+                "const text = document.querySelector('.text').getBoundingClientRect();"
+                "const panel = document.querySelector('#detail').getBoundingClientRect();"
+                "return token.top >= text.top && token.bottom <= Math.min(text.bottom, panel.top)"
+            ),
+            str(key),
+        )
+    frame = page.find_element(By.CSS_SELECTOR, ".scroll:has(.timeline)")
+    page.switch_to.active_element.send_keys(Keys.END)
+    WebDriverWait(page, 20).until(lambda _: frame.get_property("scrollLeft") > 1000)
 
 
 def _milliseconds_of_a_key(page: webdriver.Chrome) -> float:

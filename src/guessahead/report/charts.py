@@ -42,11 +42,11 @@ def timeline(trace: Trace, index: int) -> str:
     drawn = "".join(f'<path class="f {name}" d="{"".join(boxes)}"/>' for name, boxes in paths.items())
     label = f"{len(steps)} steps in {edges[-1]:.2f} seconds. Arrow keys go from step to step."
     # A hundred or so steps fit; for more, the chart is wider than its frame, which scrolls.
-    fixed = f' width="{width}"' if width > _MIN_WIDTH else ""
+    shown = f"{width}" if width > _MIN_WIDTH else "100%"
     return (
         f'<div class="scroll"><svg class="timeline" id="steps-{index}" data-trace="{index}" tabindex="0" '
         f'role="slider" aria-label="{label}" aria-valuemin="1" aria-valuemax="{len(steps)}" '
-        f'aria-valuenow="1" viewBox="0 0 {width} {_HEIGHT:.0f}" preserveAspectRatio="none"{fixed}>'
+        f'aria-valuenow="1" viewBox="0 0 {width} {_HEIGHT:.0f}" preserveAspectRatio="none" width="{shown}">'
         f'{drawn}<path class="axis" d="M0 {axis:.1f}H{width}"/>'
         f'<rect class="cursor" y="0" height="{_HEIGHT:.0f}" width="0"/></svg></div>'
         f'<p class="scale"><span>0 s</span><span>{edges[-1]:.2f} s</span></p>'

@@ -129,7 +129,13 @@
     const { steps, milliseconds } = traces[trace];
     const width = chart.viewBox.baseVal.width;
     const cursor = chart.querySelector(".cursor");
-    cursor.setAttribute("x", (steps[number].start / milliseconds) * width);
+    const left = steps[number].start / milliseconds;
+    cursor.setAttribute("x", left * width);
+    const frame = chart.parentNode;
+    const visible = left * frame.scrollWidth - frame.scrollLeft;
+    if (visible < 0 || visible > frame.clientWidth) {
+      frame.scrollLeft = left * frame.scrollWidth - frame.clientWidth / 2;
+    }
     cursor.setAttribute("width", Math.max(2, (steps[number].milliseconds / milliseconds) * width));
     const said = `step ${number + 1}: ${steps[number].path.length} guesses right`;
     chart.setAttribute("aria-valuenow", number);
@@ -143,7 +149,9 @@
     text.querySelectorAll('[tabindex="0"]').forEach((other) => { other.tabIndex = -1; });
     token.tabIndex = 0;
     token.focus({ preventScroll: true });
-    token.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const bring = () => token.scrollIntoView({ block: "nearest", inline: "nearest" });
+    bring();
+    requestAnimationFrame(bring); // blocks that were not laid out before have their true height only now
   }
 
   function neighbour(token, direction) {
