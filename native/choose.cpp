@@ -6,6 +6,20 @@
 #include "choose_filters.hpp"
 #include "choose_math.hpp"
 
+namespace ga::choosing {
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+__attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+#endif
+void weigh_block(const double* distances, size_t n, int64_t* weights, int32_t* buckets) {
+  for (size_t i = 0; i < n; ++i) {  // GCC vectorises it with -fno-trapping-math, which changes no value
+    weights[i] = weight(distances[i]);
+    buckets[i] = bucket_of(distances[i]);
+  }
+}
+
+}  // namespace ga::choosing
+
 namespace ga {
 namespace {
 
