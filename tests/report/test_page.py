@@ -111,6 +111,15 @@ def test_more_guessers_than_styles() -> None:
     assert style_of("target", names) == "m"
 
 
+def test_a_guesser_looks_the_same_in_every_trace() -> None:
+    first = trace(["a", "b"], [Made([], [], [0]), Made([0, 0], [0, 1], [0, 0, 1], origins=["one", "two"])])
+    second = trace(["a", "b"], [Made([], [], [0]), Made([0], [0], [0, 1], origins=["two"])])
+    page = render([first, second])
+    assert page.count('<span class="t g1">Abc</span> guessed by two') == 2
+    assert page.count('<span class="t g0">Abc</span> guessed by one') == 1
+    assert page.count('<span class="t g1">a</span>') == 2
+
+
 def test_figures() -> None:
     stats = {"alpha": 0.5, "tau": 1.52, "num_passes": 60, "num_sweeps_saved": 31, "gb_per_second": 5.1}
     comparison = {"ratio": 1.46, "predicted_ratio": 1.53, "identical": True, "c": 0.01, "v": 1.04}

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from guessahead.report.tables import number
-from guessahead.report.tokens import TARGET, guessers, style_of
+from guessahead.report.tokens import TARGET, style_of
 from guessahead.report.trace import Step, Trace
 
 _HEIGHT = 100.0
@@ -17,8 +17,11 @@ _MIN_WIDTH, _MAX_WIDTH = 800, 20_000
 _PIXELS_PER_STEP = 6
 
 
-def timeline(trace: Trace, index: int) -> str:
-    """One bar per step, as wide as it took: tokens that it gave upwards, wrong guesses downwards."""
+def timeline(trace: Trace, index: int, known: Sequence[str]) -> str:
+    """One bar per step, as wide as it took: tokens that it gave upwards, wrong guesses downwards.
+
+    index: of the trace on the page. known: all guessers of the page.
+    """
     steps = trace.later_steps
     edges = _edges(steps)
     if not steps or edges[-1] <= 0.0:
@@ -29,7 +32,6 @@ def timeline(trace: Trace, index: int) -> str:
     unit = _HEIGHT / (most + max(wrong))
     axis = most * unit
     scale = width / edges[-1]
-    known = guessers(trace)
     paths: dict[str, list[str]] = defaultdict(list)
     for step, num_wrong, left, right in zip(steps, wrong, edges[:-1], edges[1:], strict=True):
         x, size = left * scale, (right - left) * scale * 0.9

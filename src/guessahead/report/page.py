@@ -29,7 +29,8 @@ def render(traces: Sequence[Trace]) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     names = ", ".join(trace.name for trace in traces)
-    sections = "".join(_section(trace, index) for index, trace in enumerate(traces))
+    known = tokens.guessers(traces)
+    sections = "".join(_section(trace, index, known) for index, trace in enumerate(traces))
     data = _embedded([_data(trace) for trace in traces])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -54,7 +55,7 @@ _INTRODUCTION = (
 _PANEL = '<div id="detail" aria-live="polite"></div>'
 
 
-def _section(trace: Trace, index: int) -> str:
+def _section(trace: Trace, index: int, known: Sequence[str]) -> str:
     charts_html = "".join(
         part
         for part in (
@@ -64,7 +65,7 @@ def _section(trace: Trace, index: int) -> str:
         )
         if part
     )
-    steps = charts.timeline(trace, index)
+    steps = charts.timeline(trace, index, known)
     timeline = (
         f"<h3>Steps</h3><p>Width: time. Upwards: tokens that a step gave. Downwards: guesses that it did "
         f"not keep.</p>{steps}<h3>Progress</h3>{charts.progress(trace)}"
@@ -72,11 +73,11 @@ def _section(trace: Trace, index: int) -> str:
         else ""
     )
     return (
-        f'<section data-trace="{index}"><h2>{escape(trace.name)}</h2>{tables.legend(trace)}'
+        f'<section data-trace="{index}"><h2>{escape(trace.name)}</h2>{tables.legend(trace, known)}'
         f"<details><summary>Prompt, {len(trace.prompt_token_ids)} tokens</summary>"
         f'<div class="prompt" dir="auto">{tokens.prompt_html(trace)}</div></details>'
         f'<div class="text" data-trace="{index}" dir="auto" role="group" '
-        f'aria-label="Answer: {trace.num_tokens} tokens">{tokens.text_html(trace)}</div>'
+        f'aria-label="Answer: {trace.num_tokens} tokens">{tokens.text_html(trace, known)}</div>'
         f'{timeline}<div class="charts">{charts_html}</div>'
         f'<details class="steps" data-trace="{index}"><summary>All {len(trace.steps)} steps as a table'
         "</summary></details></section>"
@@ -87,7 +88,7 @@ def _data(trace: Trace) -> dict[str, Any]:
     """What the script needs: names, texts by token number, and the steps. See `expand` in script.js."""
     used = sorted({token for step in trace.steps for token in (*step.guesses, *step.token_ids)})
     number = {token: index for index, token in enumerate(used)}
-    names = [tokens.TARGET, *tokens.guessers(trace)]
+    names = [tokens.TARGET, *tokens.guessers([trace])]
     names += [name for name in sorted({o for step in trace.steps for o in step.origins}) if name not in names]
     return {
         "name": trace.name,

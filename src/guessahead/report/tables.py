@@ -27,13 +27,13 @@ def figures(traces: Sequence[Trace]) -> str:
     return f'<div class="scroll"><table class="figures">{table}</table></div>'
 
 
-def legend(trace: Trace) -> str:
-    """Who wrote how many tokens, each in its style."""
-    known = guessers(trace)
+def legend(trace: Trace, known: Sequence[str]) -> str:
+    """Who wrote how many tokens, each in its style. known: all guessers of the page."""
     origins = [origin for step in trace.steps for origin in step.origins]
     entries = [_swatch("m", "the model itself", origins.count(TARGET))]
     entries += [
-        _swatch(f"{style_of(name, known)}", f"guessed by {name}", origins.count(name)) for name in known
+        _swatch(style_of(name, known), f"guessed by {name}", origins.count(name))
+        for name in guessers([trace])
     ]
     num_corrections = sum(step.kind == "correction" for step in trace.steps)
     if num_corrections:
@@ -81,7 +81,7 @@ def time_split(trace: Trace) -> str:
     """Where the time after the first token went."""
     parts = [
         ("guessing", number(trace.stats, "propose_seconds")),
-        ("checking (the model's passes)", number(trace.stats, "forward_seconds")),
+        ("checking", number(trace.stats, "forward_seconds")),
         ("all else", number(trace.stats, "rest_seconds")),
     ]
     known = [(label, seconds) for label, seconds in parts if seconds is not None]

@@ -61,10 +61,10 @@ def shown_tokens(trace: Trace, token_ids: Sequence[int]) -> Iterator[Shown]:
             yield Shown(visible(decoder.decode(trace.pieces[token_id])), False)
 
 
-def guessers(trace: Trace) -> list[str]:
-    """Who guessed anything, in order of appearance; the place in this list decides the colour."""
+def guessers(traces: Sequence[Trace]) -> list[str]:
+    """Who guessed anything, in order of appearance; the place in this list decides the style."""
     names: dict[str, None] = {}
-    for step in trace.steps:
+    for step in (step for trace in traces for step in trace.steps):
         names |= dict.fromkeys(step.guessers)
         names |= dict.fromkeys(origin for origin in step.origins if origin != TARGET)
     return list(names)
@@ -75,9 +75,11 @@ def style_of(origin: str, known: Sequence[str]) -> str:
     return "m" if origin == TARGET else f"g{known.index(origin) % NUM_STYLES}"
 
 
-def text_html(trace: Trace) -> str:
-    """The answer as blocks of steps of tokens. The first token can be reached by the tab key."""
-    known = guessers(trace)
+def text_html(trace: Trace, known: Sequence[str]) -> str:
+    """The answer as blocks of steps of tokens. The first token can be reached by the tab key.
+
+    known: all guessers of the page.
+    """
     every = [token_id for step in trace.steps for token_id in step.token_ids]
     shown = shown_tokens(trace, every)
     blocks: list[str] = []
