@@ -137,4 +137,8 @@ def _is_field_list(lines: list[str]) -> bool:
 def _escaped(text: str) -> str:
     """Nothing in prose is markup, except what stands in backticks."""
     parts = re.split(r"(`[^`]+`)", text)
-    return "".join(part if part.startswith("`") else re.sub(r"([*_<\[])", r"\\\1", part) for part in parts)
+    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([*_\[])", r"\\\1", text).replace("<", "&lt;")

@@ -148,9 +148,13 @@ def grid(costs: Costs, gammas: Sequence[int], alphas: Sequence[float] = _ALPHAS)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a trace tells: alpha, the costs, the mean length of a draft, and the speeds if known."""
+    """What a trace tells: alpha, the costs, and what was reached, if known.
+
+    share: the part of the steps that guessed. mean_draft: guesses in one of those.
+    """
 
     alpha: float
+    share: float
     mean_draft: float
     costs: Costs
     tau: float | None
@@ -178,6 +182,7 @@ def from_trace(trace: Trace) -> Measured:
     tau = trace.stats.get("tau")
     return Measured(
         alpha=float(alpha),
+        share=len(drafting) / len(trace.later_steps),
         mean_draft=num_guesses / len(drafting),
         costs=Costs(
             c=propose_seconds / num_guesses / one_row,

@@ -70,7 +70,6 @@ def test_from_a_trace(generate: Generate, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_plot(tmp_path: Path, suffix: str, start: bytes) -> None:
-    pytest.importorskip("matplotlib")
     path = tmp_path / f"plot.{suffix}"
     result = run("predict", "--alpha", "0.7", "--plot", str(path))
     assert result.exit_code == 0, result.output

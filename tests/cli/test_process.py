@@ -16,7 +16,19 @@ from guessahead.options import GenerateOptions
 from tests.cli.conftest import PROMPT, process, run
 from tests.tiny import TinyModel, tiny_gguf
 
-COMMANDS = ("generate", "demo", "pull", "models", "convert")
+COMMANDS = (
+    "generate",
+    "demo",
+    "chat",
+    "report",
+    "predict",
+    "acceptance",
+    "tune",
+    "pull",
+    "models",
+    "bench",
+    "convert",
+)
 
 
 @pytest.fixture(scope="module")

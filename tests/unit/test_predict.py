@@ -92,6 +92,7 @@ def test_from_a_trace_with_plain_decoding() -> None:
     assert found.costs.v.points == {1: 1.0, 2: 2.0, 3: 2.0}
     assert found.costs.c == pytest.approx(2 / 3 / 4)
     assert (found.alpha, found.tau, found.speedup, found.mean_draft) == (0.75, 2.0, 1.25, 1.5)
+    assert found.share == 1.0
 
 
 def test_from_a_trace_without_plain_decoding() -> None:
@@ -99,6 +100,7 @@ def test_from_a_trace_without_plain_decoding() -> None:
     stats = {"alpha": 0.5}
     found = from_trace(trace(["a"], [Made([], [], [0]), guessing, Made([], [], [0])], stats=stats))
     assert found.costs.v.points == {1: 1.0, 3: 1.0}
+    assert found.share == 0.5
     with pytest.raises(ParameterError, match="--compare"):
         from_trace(trace(["a"], [Made([], [], [0]), guessing], stats=stats))
     with pytest.raises(ParameterError, match="guessed anything"):

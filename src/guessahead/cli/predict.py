@@ -157,7 +157,12 @@ def _document(
         "best": asdict(best),
         "grid": asdict(table),
         "measured": measured
-        and {"tau": measured.tau, "speedup": measured.speedup, "mean_draft": measured.mean_draft},
+        and {
+            "tau": measured.tau,
+            "speedup": measured.speedup,
+            "share": measured.share,
+            "mean_draft": measured.mean_draft,
+        },
     }
 
 
