@@ -25,7 +25,13 @@ def lines() -> Iterator[str]:
     """The first steps of the trace, with tokens as text."""
     lm = ga.load("smollm2-135m")
     generation = lm.generate(
-        PROMPT, raw=True, max_tokens=16, gamma=4, drafter_options={"min_ngram": 1}, trace=True
+        PROMPT,
+        raw=True,
+        max_tokens=16,
+        drafter="prompt-lookup",
+        drafter_options={"min_ngram": 1},
+        gamma=4,
+        trace=True,
     )
     assert generation.trace is not None
 
