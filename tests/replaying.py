@@ -74,7 +74,7 @@ def replay(
         if isinstance(drafter, str)
         else drafter(NoOptions(), setup)
     )
-    if hasattr(made, "clock"):
+    if isinstance(made, Hostile):
         made.clock = clock
     decoder = SpeculativeDecoder(engine, made, WordTokenizer(), costs=costs, clock=clock)  # type: ignore[arg-type]
     request = Request(

@@ -15,8 +15,10 @@ EDGES: Final = (0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96)
 _FINE: Final = 64  # the look-up table from confidence to bucket
 _BUCKET: Final = tuple(sum(i / _FINE >= edge for edge in EDGES) - 1 for i in range(_FINE + 1))
 
-# How many observations the prior of a bucket is worth: it is a guess, but a bucket sees few guesses at first.
+# How many observations the prior of a bucket is worth at first: one that was measured, and the bare confidence
+# of a drafter that nobody knows.
 PRIOR_WEIGHT: Final = 10.0
+UNKNOWN_WEIGHT: Final = 1.0
 # A bucket remembers its last fifty or so guesses: text changes character within one answer.
 BUCKET_MEMORY: Final = 0.98
 # The common factor remembers a dozen guesses, and counts only where they are so many standard deviations away
@@ -53,7 +55,6 @@ class Track:
         "_long",
         "_mean",
         "_of_bucket",
-        "_prior",
         "_ratio",
         "_seen",
         "_short",
@@ -66,10 +67,10 @@ class Track:
     def __init__(self, prior: Prior | None = None) -> None:
         """prior: None = the confidence itself, for want of anything better."""
         first, later = prior or TRUE_TO_ITS_WORD
-        self._prior = first + later
-        self._of_bucket = list(self._prior)
-        self._tried = [0.0] * len(self._prior)
-        self._hit = [0.0] * len(self._prior)
+        weight = UNKNOWN_WEIGHT if prior is None else PRIOR_WEIGHT
+        self._of_bucket = [*first, *later]
+        self._tried = [weight] * len(self._of_bucket)
+        self._hit = [weight * chance for chance in self._of_bucket]
         self._expected = self._variance = self._seen = 0.0
         self._ratio = 1.0
         self._long = [MEAN_PRIOR_WEIGHT, MEAN_PRIOR_WEIGHT * MEAN_PRIOR]
@@ -99,7 +100,7 @@ class Track:
         self._ratio = self._seen / self._expected if clear else 1.0
         tried = self._tried[index] = self._tried[index] * BUCKET_MEMORY + 1.0
         hits = self._hit[index] = self._hit[index] * BUCKET_MEMORY + hit
-        self._of_bucket[index] = (PRIOR_WEIGHT * self._prior[index] + hits) / (PRIOR_WEIGHT + tried)
+        self._of_bucket[index] = hits / tried
         self.num_trials += 1
         self.num_hits += hit
         self._learn_mean(hit)

@@ -35,6 +35,8 @@ MAX_NODES: Final = 24
 PROBE_SHARE: Final = 0.02
 # Memory of the rate, per step: some twenty steps. Shorter follows noise, longer lags behind turning text.
 RATE_MEMORY: Final = 0.95
+# The rate begins as that of so many plain steps: one lucky first draft is no rate.
+FIRST_STEPS: Final = 8
 # A drafter without a known prior is trusted with one guess at first, and two more for each that was right.
 TRUSTED_HITS: Final = 6
 # A second model that lags behind must read before it guesses. The reading is set against the gain of this
@@ -253,6 +255,10 @@ class Controller:
             return
         self._costs.update(num_rows, context, pass_seconds)
         self._elapsed += seconds
+        if self._num_steps == 2:
+            plain = self._costs.curve(context)
+            self._tokens = FIRST_STEPS
+            self._seconds = FIRST_STEPS * (plain.seconds if plain else seconds)
         self._seconds = self._seconds * RATE_MEMORY + seconds
         self._tokens = self._tokens * RATE_MEMORY + num_tokens
         self._rate = self._tokens / self._seconds if self._seconds > 0.0 else 0.0
@@ -292,6 +298,7 @@ class Controller:
                     "drafter": member.drafter.name,
                     "decision": member.reason,
                     "mean": round(member.track.mean, 3),
+                    "num_scored": member.track.num_trials,
                 }
                 for member in (*self._free, *self._paid)
             ],

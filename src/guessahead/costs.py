@@ -18,13 +18,16 @@ PRIOR_SLOPE_BEYOND: Final = 0.16
 
 # A pass may count at most this much (log of measured over expected): a stolen core is not a new cost.
 MAX_SURPRISE: Final = 0.3
+MAX_FIRST_SURPRISE: Final = 0.7  # while this number of rows is hardly known
 # Weight of one more pass: a mean at first, then a memory of some twelve passes for the machine's present
 # speed, and of some thirty for the shape of the curve, which does not change.
 SPEED_WEIGHT: Final = 0.08
+SPEED_WEIGHT_OF_MORE: Final = 0.05  # passes of several rows, once their cost is known, tell of the speed, too
 SHAPE_WEIGHT: Final = 0.03
-# What a pass of m rows says about m - 1 and m + 1, while those have no measurement of their own.
-NEIGHBOUR_WEIGHT: Final = 0.5
-NEIGHBOUR_TRIALS: Final = 8
+# Measurements of one number of rows until it no longer tells about others; and what the first guess of the
+# shape weighs against them, in the unit of v.
+SHAPING_TRIALS: Final = 8
+PRIOR_TRUST: Final = 0.05
 
 
 def prior(num_rows: int) -> float:
@@ -52,41 +55,41 @@ class Curve:
         if self.seconds <= 0.0:
             self.seconds = max(seconds, 1e-9) / self.v[num_rows]
         surprise = log(max(seconds, 1e-9) / (self.seconds * self.v[num_rows]))
-        surprise = max(-MAX_SURPRISE, min(MAX_SURPRISE, surprise))
         self.num_measured += 1
-        self.seconds *= 1.0 + surprise * max(1.0 / self.num_measured, SPEED_WEIGHT)
+        known = self.counts[num_rows] >= SHAPING_TRIALS or num_rows == 1
+        most = MAX_SURPRISE if known else MAX_FIRST_SURPRISE
+        surprise = max(-most, min(most, surprise))
+        weight = max(1.0 / self.num_measured, SPEED_WEIGHT) if num_rows == 1 else SPEED_WEIGHT_OF_MORE * known
+        self.seconds *= 1.0 + surprise * weight
         if num_rows > 1:
             self._bend(num_rows, surprise)
 
     def _bend(self, num_rows: int, surprise: float) -> None:
-        """Correct v(num_rows), and its neighbours as far as they are unknown; v never falls."""
+        """Correct v(num_rows), and the shape of what is unknown; v never falls."""
         v, counts = self.v, self.counts
         counts[num_rows] += 1
         count = counts[num_rows]
-        v[num_rows] = max(1.0, v[num_rows] * (1.0 + surprise * max(1.0 / (count + 2), SHAPE_WEIGHT)))
-        last = len(v) - 1
-        if count <= NEIGHBOUR_TRIALS:
-            weight = NEIGHBOUR_WEIGHT
-            for step in (1, 2):
-                for other in (num_rows - step, num_rows + step):
-                    if 1 < other <= last and counts[other] == 0:
-                        v[other] = max(1.0, v[other] * (1.0 + surprise * weight / (count + 2)))
-                weight *= NEIGHBOUR_WEIGHT
-        for m in range(max(num_rows - 3, 2), last + 1):
-            if v[m] < v[m - 1]:
-                if counts[m] >= counts[m - 1] and m <= num_rows:
-                    self._lower(m)
-                else:
-                    v[m] = v[m - 1]
-            elif m > num_rows + 2:
-                break
-
-    def _lower(self, num_rows: int) -> None:
-        """Fewer rows cannot cost more than these."""
+        v[num_rows] = max(1.0, v[num_rows] * (1.0 + surprise * max(1.0 / (count + 1), SHAPE_WEIGHT)))
+        if count <= SHAPING_TRIALS:
+            self._reshape()
         for m in range(num_rows - 1, 1, -1):
-            if self.v[m] <= self.v[num_rows]:
+            if v[m] <= v[m + 1]:
                 break
-            self.v[m] = self.v[num_rows]
+            v[m] = v[m + 1]
+        for m in range(num_rows + 1, len(v)):
+            if v[m] >= v[m - 1]:
+                break
+            v[m] = v[m - 1]
+
+    def _reshape(self) -> None:
+        """Rows that were never measured cost what the first guess says, stretched as the measured ones are."""
+        known = [(m, min(count, SHAPING_TRIALS)) for m, count in enumerate(self.counts) if count]
+        expected = sum(weight * (prior(m) - 1.0) for m, weight in known)
+        found = sum(weight * (self.v[m] - 1.0) for m, weight in known)
+        stretch = (found + PRIOR_TRUST) / (expected + PRIOR_TRUST)
+        for m in range(2, len(self.v)):
+            if not self.counts[m]:
+                self.v[m] = max(1.0 + (prior(m) - 1.0) * stretch, self.v[m - 1])
 
     def copy(self) -> Curve:
         """The same curve, as a beginning for other contexts."""

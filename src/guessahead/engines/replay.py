@@ -140,7 +140,15 @@ class ReplayEngine:
         self._text = np.asarray(text, np.int32)
         self._costs, self._clock, self._accuracy = costs, clock, accuracy
         self._luck = np.random.default_rng(seed).random(len(text) + 1)
-        self.info = EngineInfo("replay", "replay", 1, vocab_size, len(text) + 1, 1, max_rows)
+        self.info = EngineInfo(
+            name="replay",
+            architecture="replay",
+            num_layers=1,
+            vocab_size=vocab_size,
+            context_length=len(text) + 1,
+            bytes_per_pass=int(costs.seconds * 1e9),  # of a memory that reads 1 GB/s
+            max_rows=max_rows,
+        )
 
     def new_sequence(self) -> ReplaySequence:
         return ReplaySequence()
