@@ -106,6 +106,7 @@ const Kernels& scalar_kernels();
 const Kernels* avx2_kernels();  // null where not compiled in; so for the others
 const Kernels* avxvnni_kernels();
 const Kernels* avx512_kernels();
+const Kernels* neondot_kernels();
 
 // The variants that this CPU has and that pass their self-test, the best first.
 const std::vector<const Kernels*>& usable_kernels();

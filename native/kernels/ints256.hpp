@@ -13,7 +13,7 @@ static inline FW wide_load(const std::uint16_t* p) { return load_half(reinterpre
 static inline FW to_float(IW a) { return {_mm256_cvtepi32_ps(a.v)}; }
 
 static inline IW ints(int x) { return {_mm256_set1_epi32(x)}; }
-static inline IW same_bytes(char x) { return {_mm256_set1_epi8(x)}; }
+static inline IW same_bytes(signed char x) { return {_mm256_set1_epi8(x)}; }
 static inline IW bytes_at(const std::uint8_t* const* unit, int offset) { return {bytes32(unit[0] + offset)}; }
 static inline FW halves_at(const std::uint8_t* const* unit, int offset) { return load_half(unit[0] + offset); }
 static inline FW floats_at(const std::uint8_t* const* p, int offset) {
@@ -28,7 +28,11 @@ static inline IW pair_at(const std::uint8_t* const* unit, int offset, int which)
 }
 static inline IW bit_and(IW a, IW b) { return {_mm256_and_si256(a.v, b.v)}; }
 static inline IW bit_or(IW a, IW b) { return {_mm256_or_si256(a.v, b.v)}; }
-static inline IW bit_xor(IW a, IW b) { return {_mm256_xor_si256(a.v, b.v)}; }
+// Signed bytes plus kSignedOffset: the dot product wants unsigned weights.
+constexpr int kSignedOffset = 128;
+static inline IW signed_at(const std::uint8_t* const* unit, int offset) {
+  return {_mm256_xor_si256(bytes_at(unit, offset).v, same_bytes(-128).v)};
+}
 template <int N>
 static inline IW shift_right(IW a) {  // of 16-bit fields; negative N shifts left
   if constexpr (N < 0) return {_mm256_slli_epi16(a.v, -N)};
@@ -42,3 +46,7 @@ static inline void pin(IW& a) { asm volatile("" : "+x"(a.v)); }
 static inline void pin(FW& a) { asm volatile("" : "+x"(a.v)); }
 // acc + unsigned weight bytes times four signed activation bytes, per row.
 static inline void step(IW& acc, IW w, const std::int8_t* x) { acc.v = _mm256_dpbusd_avx_epi32(acc.v, w.v, quad(x)); }
+template <int J, int R>  // quad J of every row
+static inline void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
+  for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * (J * R + r));
+}

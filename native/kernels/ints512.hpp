@@ -36,7 +36,7 @@ inline FW all<FW>(float x) { return {_mm512_set1_ps(x)}; }
 static inline FW neg(FW a) { return {_mm512_xor_ps(_mm512_set1_ps(-0.0f), a.v)}; }
 
 static inline IW ints(int x) { return {_mm512_set1_epi32(x)}; }
-static inline IW same_bytes(char x) { return {_mm512_set1_epi8(x)}; }
+static inline IW same_bytes(signed char x) { return {_mm512_set1_epi8(x)}; }
 static inline IW bytes_at(const std::uint8_t* const* unit, int offset) {
   return {join(bytes32(unit[0] + offset), bytes32(unit[1] + offset))};
 }
@@ -61,7 +61,11 @@ static inline IW pair_at(const std::uint8_t* const* unit, int offset, int which)
 }
 static inline IW bit_and(IW a, IW b) { return {_mm512_and_si512(a.v, b.v)}; }
 static inline IW bit_or(IW a, IW b) { return {_mm512_or_si512(a.v, b.v)}; }
-static inline IW bit_xor(IW a, IW b) { return {_mm512_xor_si512(a.v, b.v)}; }
+// Signed bytes plus kSignedOffset: the dot product wants unsigned weights.
+constexpr int kSignedOffset = 128;
+static inline IW signed_at(const std::uint8_t* const* unit, int offset) {
+  return {_mm512_xor_si512(bytes_at(unit, offset).v, same_bytes(-128).v)};
+}
 template <int N>
 static inline IW shift_right(IW a) {
   if constexpr (N < 0) return {_mm512_slli_epi16(a.v, -N)};
@@ -77,4 +81,8 @@ static inline void step(IW& acc, IW w, const std::int8_t* x) {
   std::int32_t bits;
   __builtin_memcpy(&bits, x, 4);
   acc.v = _mm512_dpbusd_epi32(acc.v, w.v, _mm512_set1_epi32(bits));
+}
+template <int J, int R>  // quad J of every row
+static inline void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
+  for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * (J * R + r));
 }

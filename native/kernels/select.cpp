@@ -3,6 +3,8 @@
 #include <vector>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #include "../tiles.hpp"
@@ -28,6 +30,12 @@ bool cpu_has_avx512() {
 bool cpu_has_avx2() { return false; }
 bool cpu_has_avxvnni() { return false; }
 bool cpu_has_avx512() { return false; }
+#endif
+
+#if defined(__aarch64__)
+bool cpu_has_dot_product() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
+#else
+bool cpu_has_dot_product() { return false; }
 #endif
 
 // A small fixed sequence of odd numbers in [-1, 1).
@@ -142,6 +150,7 @@ const std::vector<const Kernels*>& usable_kernels() {
     offer(avx512_kernels(), cpu_has_avx512());
     offer(avxvnni_kernels(), cpu_has_avxvnni());
     offer(avx2_kernels(), cpu_has_avx2());
+    offer(neondot_kernels(), cpu_has_dot_product());
     list.push_back(&scalar_kernels());
     return list;
   }();

@@ -1,5 +1,5 @@
 // Matrix products with byte dot-product instructions that sum straight into int32: no overflow to mind.
-// Included after ints256.hpp or ints512.hpp.
+// Included after ints256.hpp, ints512.hpp or ints_neon.hpp.
 
 template <Kind K>
 static inline FW load_weight(const std::uint8_t* const* p, int k) {
@@ -23,9 +23,10 @@ static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale
   }
 }
 
-template <int J, int R>
-static inline void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
-  for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * (J * R + r));
+template <int R, int J = 0>
+static inline void signed_quads(IW (&acc)[R], const std::uint8_t* const* unit, const std::int8_t* q) {
+  step_rows<J>(acc, signed_at(unit, 32 * J), q);
+  if constexpr (J < 7) signed_quads<R, J + 1>(acc, unit, q);
 }
 
 // Nibble vector J: quads J and J + 4.
@@ -72,13 +73,9 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
                         const std::int16_t* sums, IW (&out)[R]) {
   for (int r = 0; r < R; ++r) out[r] = ints(0);
   if constexpr (K == Kind::Q8_0) {
-    // w + 128 is unsigned; 128 times the sum of x comes off again.
-    const IW sign = same_bytes(-128);
-    for (int j = 0; j < 8; ++j) {
-      const IW w = bit_xor(bytes_at(unit, 32 * j), sign);
-      for (int r = 0; r < R; ++r) step(out[r], w, q + 4 * (j * R + r));
-    }
-    for (int r = 0; r < R; ++r) out[r] = sub_scaled(out[r], ints(sums[2 * r] + sums[2 * r + 1]), 7);
+    signed_quads(out, unit, q);
+    if constexpr (kSignedOffset == 128)
+      for (int r = 0; r < R; ++r) out[r] = sub_scaled(out[r], ints(sums[2 * r] + sums[2 * r + 1]), 7);
   } else if constexpr (K == Kind::Q4_1 || K == Kind::Q4_K) {
     const int offset = K == Kind::Q4_K ? 160 + b * 128 : 0;
     nibbles<0>(out, unit, offset, q);
