@@ -16,6 +16,16 @@ def report(record_property: Callable[[str, object], None]) -> Report:
     return lambda line: record_property(_NAME, line)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `long` run only where -m names them."""
+    if "long" in config.getoption("-m"):
+        return
+    skip = pytest.mark.skip(reason="long: run with -m long")
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(skip)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines = [
         f"{result.nodeid.rpartition('/')[2]}: {value}"

@@ -15,8 +15,8 @@ EDGES: Final = (0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96)
 _FINE: Final = 64  # the look-up table from confidence to bucket
 _BUCKET: Final = tuple(sum(i / _FINE >= edge for edge in EDGES) - 1 for i in range(_FINE + 1))
 
-# How many observations the prior of a bucket is worth at first: one that was measured, and the bare confidence
-# of a drafter that nobody knows.
+# How many observations the prior of a bucket is worth at first: one that was measured, and the bare
+# confidence of a drafter that nobody knows.
 PRIOR_WEIGHT: Final = 10.0
 UNKNOWN_WEIGHT: Final = 1.0
 # A bucket remembers its last fifty or so guesses: text changes character within one answer.

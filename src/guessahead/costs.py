@@ -19,8 +19,10 @@ PRIOR_SLOPE_BEYOND: Final = 0.16
 # A pass may count at most this much (log of measured over expected): a stolen core is not a new cost.
 MAX_SURPRISE: Final = 0.3
 MAX_FIRST_SURPRISE: Final = 0.7  # while this number of rows is hardly known
-# Weight of one more pass: a mean at first, then a memory of some twelve passes for the machine's present
-# speed, and of some thirty for the shape of the curve, which does not change.
+# The speed begins as the median of so many passes (the lower one: what disturbs a pass makes it slower).
+FIRST_PASSES: Final = 7
+# Weight of one more pass after that: a memory of some twelve for the machine's present speed, and of some
+# thirty for the shape of the curve, which does not change.
 SPEED_WEIGHT: Final = 0.08
 SPEED_WEIGHT_OF_MORE: Final = 0.05  # passes of several rows, once their cost is known, tell of the speed, too
 SHAPE_WEIGHT: Final = 0.03
@@ -42,25 +44,31 @@ class Curve:
     seconds: of a one-row pass. v: v[m] = time of m rows over that of one (v[0] is 0.0, v[1] is 1.0).
     """
 
-    __slots__ = ("counts", "num_measured", "seconds", "v")
+    __slots__ = ("_first", "counts", "num_measured", "seconds", "v")
 
-    def __init__(self, max_rows: int) -> None:
+    def __init__(self, max_rows: int, seconds: float = 0.0) -> None:
+        """seconds: of a one-row pass, if something is known."""
         self.v = [0.0] + [prior(m) for m in range(1, max_rows + 1)]
         self.counts = [0] * (max_rows + 1)
-        self.seconds = 0.0
+        self.seconds = seconds
+        self._first = [seconds] if seconds else []
         self.num_measured = 0
 
     def update(self, num_rows: int, seconds: float) -> None:
         """A pass of so many rows took so long."""
-        if self.seconds <= 0.0:
-            self.seconds = max(seconds, 1e-9) / self.v[num_rows]
-        surprise = log(max(seconds, 1e-9) / (self.seconds * self.v[num_rows]))
+        seconds = max(seconds, 1e-9)
         self.num_measured += 1
         known = self.counts[num_rows] >= SHAPING_TRIALS or num_rows == 1
+        beginning = len(self._first) < FIRST_PASSES
+        if beginning and known:
+            self._first.append(seconds / self.v[num_rows])
+            self.seconds = sorted(self._first)[(len(self._first) - 1) // 2]
+        elif not self.seconds:
+            self.seconds = seconds / self.v[num_rows]
         most = MAX_SURPRISE if known else MAX_FIRST_SURPRISE
-        surprise = max(-most, min(most, surprise))
-        weight = max(1.0 / self.num_measured, SPEED_WEIGHT) if num_rows == 1 else SPEED_WEIGHT_OF_MORE * known
-        self.seconds *= 1.0 + surprise * weight
+        surprise = max(-most, min(most, log(seconds / (self.seconds * self.v[num_rows]))))
+        if known and not beginning:
+            self.seconds *= 1.0 + surprise * (SPEED_WEIGHT if num_rows == 1 else SPEED_WEIGHT_OF_MORE)
         if num_rows > 1:
             self._bend(num_rows, surprise)
 
@@ -82,7 +90,7 @@ class Curve:
             v[m] = v[m - 1]
 
     def _reshape(self) -> None:
-        """Rows that were never measured cost what the first guess says, stretched as the measured ones are."""
+        """Rows that were never measured: the first guess, stretched as the measured ones are."""
         known = [(m, min(count, SHAPING_TRIALS)) for m, count in enumerate(self.counts) if count]
         expected = sum(weight * (prior(m) - 1.0) for m, weight in known)
         found = sum(weight * (self.v[m] - 1.0) for m, weight in known)
@@ -93,8 +101,8 @@ class Curve:
 
     def copy(self) -> Curve:
         """The same curve, as a beginning for other contexts."""
-        other = Curve(len(self.v) - 1)
-        other.v, other.seconds = list(self.v), self.seconds
+        other = Curve(len(self.v) - 1, self.seconds)
+        other.v = list(self.v)
         return other
 
 
@@ -145,8 +153,7 @@ class PassCosts:
                 raise ValueError("damaged")
             if not 1e-9 < seconds < 1e6 or not all(a <= b < 1e6 for a, b in pairwise(v)):
                 raise ValueError("out of range")
-            curve = costs._curves[int(size)] = Curve(max_rows)
-            curve.seconds = seconds
+            curve = costs._curves[int(size)] = Curve(max_rows, seconds)
             curve.v = [0.0, *map(float, v)]
             curve.counts = [0, *map(int, counts)]
         return costs

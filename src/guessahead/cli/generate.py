@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--compare", is_flag=True, help="Also decode plainly; say whether the tokens are identical.")
 @click.option("--repeat", type=click.IntRange(min=1), help="Rounds of --compare.  [default: 1]")
 @click.option("--show-draft", is_flag=True, help="Mark the accepted guesses: by colour, or in brackets.")
+@click.option("--explain", is_flag=True, help="Say, for each step, why so much was guessed.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, no figures on stderr.")
 @click.option("--logprobs", type=int, help="Log-probabilities with so many alternatives, in --json.")
 @click.option(
@@ -50,10 +51,14 @@ def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
     arguments = options.generation_arguments(values, options.load_draft_model(values))
     if values["logprobs"] is not None:
         arguments["logprobs"] = values["logprobs"]
-    if trace_file is not None:
+    if trace_file is not None or values["explain"]:
         arguments["trace"] = True
     run = _compare if values["compare"] else _generate
     generation, comparison = run(lm, text, arguments, values)
+    if values["explain"] and generation.trace is not None:
+        from guessahead.cli.explain import print_explanation
+
+        print_explanation(lm, generation.trace)
     if trace_file is not None:
         from guessahead.report.trace import trace_document
 
@@ -125,6 +130,8 @@ def _check_combination(values: dict[str, Any]) -> None:
         raise ParameterError("--logprobs are shown in --json only: add --json")
     if values["show_draft"] and values["as_json"]:
         raise ParameterError("--show-draft has no place in --json; --trace FILE.json tells who guessed what")
+    if values["explain"] and values["as_json"]:
+        raise ParameterError("--explain has no place in --json; --trace FILE.json holds the same, as `why`")
     if values["repeat"] is not None and not values["compare"]:
         raise ParameterError("--repeat needs --compare")
 

@@ -1,0 +1,55 @@
+"""What `generate --explain` prints: for each step, what was weighed and what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from guessahead.model import LanguageModel
+
+LEGEND = (
+    "step: guesses (per cent: chance that it and all before it are right; * verified, / another branch) -> "
+    "accepted of verified; cost of the pass, what guessing was expected to gain"
+)
+
+
+def explain(lm: LanguageModel, trace: Mapping[str, Any]) -> Iterator[str]:
+    """Lines for people, one per step and a legend."""
+    yield LEGEND
+    for number, step in enumerate(trace["steps"]):
+        yield f"{number:>5}: {_step(lm, step)}"
+
+
+def print_explanation(lm: LanguageModel, trace: Mapping[str, Any]) -> None:
+    """All lines, on stderr."""
+    click.echo(err=True)
+    for line in explain(lm, trace):
+        click.echo(line, err=True)
+
+
+def _step(lm: LanguageModel, step: Mapping[str, Any]) -> str:
+    verified, accepted = len(step["draft"]["token_ids"]), len(step["path"])
+    why = step.get("why")
+    if why is None:
+        return f"{accepted} of {verified} accepted; nothing was weighed"
+    if "plain" in why:
+        return f"plain: {why['plain']}"
+    members = ", ".join(f"{each['drafter']} {each['decision']}" for each in why["members"])
+    if not why["candidates"]:
+        return f"plain: no guess ({members})"
+    guesses = " ".join(_guess(lm, node, each) for node, each in enumerate(why["candidates"]))
+    v = why["v"][min(verified, len(why["v"]) - 1)]
+    outcome = f"{accepted} of {verified} accepted" if verified else "plain: none of them pays"
+    cost = (
+        f"v({verified + 1}) = {v:.2f}, {why['value']:+.2f} tokens at {why['tokens_per_second']:.0f} tokens/s"
+    )
+    return f"{guesses} -> {outcome}; {cost} ({members})"
+
+
+def _guess(lm: LanguageModel, node: int, candidate: Mapping[str, Any]) -> str:
+    text = repr(lm.tokenizer.decode([candidate["token_id"]]))
+    branch = "" if candidate["parent"] == node - 1 else "/ "
+    return f"{branch}{text} {100 * candidate['reach']:.0f}{'*' if candidate['chosen'] else ''}"
