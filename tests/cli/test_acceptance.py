@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +81,24 @@ def test_a_drafter_option_matters(acceptance: Acceptance) -> None:
         for n in (5, 1)
     )
     assert few["num_guessed"] < many["num_guessed"]
+
+
+def test_a_terminal_has_a_progress_bar(tiny: TinyModel) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "guessahead", "acceptance", "-m", str(tiny.path), "--tokens", "60"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how the end of a terminal is told
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    for words in (b"the machine", b"users.json", b"twist.txt", b"100%"):
+        assert words in shown
+    assert b"the machine" not in output
 
 
 def test_errors(acceptance: Acceptance, tmp_path: Path) -> None:

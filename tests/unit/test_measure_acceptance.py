@@ -12,7 +12,7 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.engines.base import PassOutput, Rows
 from guessahead.errors import PromptError
-from guessahead.measure_acceptance import TextAcceptance, expect, measure_text
+from guessahead.measure_acceptance import TextAcceptance, expect, measure_text, pooled
 from guessahead.measure_costs import measure_passes
 from guessahead.predict import Costs, VerifyCurve
 from guessahead.sampling import probabilities
@@ -140,6 +140,23 @@ def test_two_models_sampled_overlap() -> None:
         expected.append(np.minimum(p, q).sum())
     assert found.alpha == pytest.approx(np.mean(expected))
     assert 0 < np.mean(expected) < 1
+
+
+def test_what_is_given_is_not_guessed() -> None:
+    found = measure(ScriptEngine(TEXT.tolist()), Copyist(TEXT), num_given=35)
+    assert found.num_tokens == 5
+    with pytest.raises(PromptError, match="40 are given"):
+        measure(ScriptEngine(TEXT.tolist()), Copyist(TEXT), num_given=40)
+
+
+def test_texts_pooled() -> None:
+    one = TextAcceptance("one", 10, 5, (5, 4), (4.0, 3.0), (), 0.1)
+    other = TextAcceptance("other", 20, 1, (1, 0), (0.0, 0.0), (), 0.4)
+    both = pooled("both", [one, other])
+    assert (both.num_tokens, both.num_guessed) == (30, 6)
+    assert (both.tested_at, both.accepted_at) == ((6, 4), (4.0, 3.0))
+    assert both.guess_seconds == pytest.approx((9 * 0.1 + 1 * 0.4) / 10)
+    assert pooled("none", [TextAcceptance("x", 1, 0, (0,), (0.0,), (), 0.0)]).guess_seconds == 0.0
 
 
 def test_progress_ends_complete() -> None:

@@ -78,12 +78,13 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
 
 
 def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[Tuned, Sequence[Candidate]]:
+    from guessahead.bench.lock import alone
     from guessahead.loading import load
     from guessahead.tune import best
     from guessahead.tuned import Tuned
 
     prompts = _prompts(values["prompts"], values["num_prompts"])
-    with measuring.progress_bar() as bar:
+    with alone(lambda line: click.echo(line, err=True)), measuring.progress_bar() as bar:
         lm, passes, threads = _fastest(model, values["threads"], bar)
         second = None if draft_model is None else load(draft_model, threads=threads)
         candidates = _candidates(lm, second, passes, prompts, values, bar)
