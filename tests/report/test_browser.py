@@ -122,6 +122,14 @@ def test_the_keyboard_goes_everywhere(open_page: OpenPage) -> None:
     assert panel(page) == ""
 
 
+def test_blanks_and_line_ends_can_be_seen(open_page: OpenPage) -> None:
+    page = open_page(trace(["a", "  ", "\n b"], [Made([], [], [0]), Made([1, 2], [0, 1], [1, 2, 0])]))
+    ActionChains(page).move_to_element(tokens(page)[3]).perform()
+    wait(page, "token 4 of 4")
+    chips = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#detail .chip")]
+    assert [chip.partition(" (")[0] for chip in chips] == ["a", "␣␣", "↵ b", "a"]
+
+
 def test_a_tree_is_shown_path_by_path(open_page: OpenPage) -> None:
     page = open_page(story())
     ActionChains(page).move_to_element(tokens(page)[5]).perform()

@@ -49,7 +49,8 @@
   }
 
   function chip(trace, token, className) {
-    const made = element("bdi", `chip ${className}`, trace.texts[token].replace(/\n/g, "↵"));
+    const text = trace.texts[token].replace(/\n/g, "↵");
+    const made = element("bdi", `chip ${className}`, /[^ ↵]/.test(text) ? text : text.replace(/ /g, "␣"));
     // For those who hear the page.
     if (states[className]) made.append(element("span", "spoken", ` (${states[className]})`));
     return made;
