@@ -127,7 +127,7 @@ def test_blanks_and_line_ends_can_be_seen(open_page: OpenPage) -> None:
     ActionChains(page).move_to_element(tokens(page)[3]).perform()
     wait(page, "token 4 of 4")
     chips = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#detail .chip")]
-    assert [chip.partition(" (")[0] for chip in chips] == ["a", "␣␣", "↵ b", "a"]
+    assert [chip.partition(" (")[0].strip() for chip in chips] == ["a", "␣␣", "↵ b", "a"]
 
 
 def test_a_tree_is_shown_path_by_path(open_page: OpenPage) -> None:
