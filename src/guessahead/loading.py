@@ -53,8 +53,8 @@ def load(
     context: most tokens of a sequence; None = what the model was made for.
     activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
         slow route for checks). Weights that are not quantised always take f32.
-    cache: keys and values as "f32", or as "f16": half the memory, faster at long contexts, and a (slightly) different
-        model: its tokens are identical among themselves, not to those of f32.
+    cache: keys and values as "f32", or as "f16": half the memory, faster at long contexts, and a (slightly)
+        different model: its tokens are identical among themselves, not to those of f32.
     progress: told how far a download is; None = a bar on stderr.
     Raises ModelError, TokenizerError or ParameterError, in one line.
     """
@@ -80,8 +80,9 @@ def load(
 
     def at_precision(kind: str) -> Engine:
         with GGUFFile.open(requantised(path, kind)) as file:
-            return NativeEngine.from_gguf(file, threads=threads, context=context, activations=activations, cache=cache
-        )
+            return NativeEngine.from_gguf(
+                file, threads=threads, context=context, activations=activations, cache=cache
+            )
 
     shown = name if name in catalogue.entries() else path.stem
     return LanguageModel(engine, tokenizer, chat_template, shown, at_precision)

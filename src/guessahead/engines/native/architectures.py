@@ -75,7 +75,9 @@ class Weights:
             known = ", ".join(_native.KINDS)
             self._checkpoint.fail(f"tensor {name!r} is {tensor.type.name}; supported are {known}")
         data = np.frombuffer(tensor.data, np.uint8)
-        return _native.Matrix.pack(self._pool, tensor.type.name, num_rows, num_columns, data, order, self._arena)
+        return _native.Matrix.pack(
+            self._pool, tensor.type.name, num_rows, num_columns, data, order, self._arena
+        )
 
 
 def rotation_frequencies(head_dim: int, base: float) -> list[float]:
@@ -108,7 +110,9 @@ class _Layer:
     down: _native.Matrix
 
     @classmethod
-    def load(cls, weights: Weights, c: Config, name: str, q_order: Int32 | None, k_order: Int32 | None) -> _Layer:
+    def load(
+        cls, weights: Weights, c: Config, name: str, q_order: Int32 | None, k_order: Int32 | None
+    ) -> _Layer:
         q_width, kv_width = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
         return cls(
             query=weights.matrix(name + "attn_q.weight", q_width, c.width, q_order),
@@ -194,4 +198,7 @@ def build_qwen2(checkpoint: Checkpoint, settings: Settings) -> Built:
     return build_llama_like(checkpoint, settings, paired_rope=False, qkv_bias=True)
 
 
-ARCHITECTURES: dict[str, Callable[[Checkpoint, Settings], Built]] = {"llama": build_llama, "qwen2": build_qwen2}
+ARCHITECTURES: dict[str, Callable[[Checkpoint, Settings], Built]] = {
+    "llama": build_llama,
+    "qwen2": build_qwen2,
+}

@@ -136,7 +136,9 @@ class NativeEngine:
         try:
             built = ARCHITECTURES[config.architecture](
                 checkpoint,
-                Settings(pool, MAX_ROWS, context, int8=activations == "int8", half_cache=cache == "f16", isa=isa),
+                Settings(
+                    pool, MAX_ROWS, context, int8=activations == "int8", half_cache=cache == "f16", isa=isa
+                ),
             )
         except MemoryError:
             raise ModelError(f"{file.path}: not enough memory for its weights") from None
