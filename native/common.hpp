@@ -52,6 +52,7 @@ struct QuantRows {
 };
 
 // out[r][i] (+)= sum over k of x[r][k] * weight[i][k] (+ bias[i]) for the weight tiles [tile_begin, tile_end).
+// Ranges begin and end at even tiles, or at the last: a variant may write two tiles at a time.
 struct Matmul {
   const std::uint8_t* tiles;  // repacked weight, from tile `first_tile` on
   int first_tile;

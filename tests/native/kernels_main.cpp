@@ -1,0 +1,307 @@
+// Compares every usable variant of the kernels with the scalar twin, bit for bit, without Python.
+//
+// Prints a line per variant and a hash of the scalar results, which must be the same on every architecture.
+// Exits with 1 where a variant differs. test_kernels_program.py builds and runs it, emulated for ARM too.
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../../native/tiles.hpp"
+
+namespace {
+
+using namespace ga;
+
+enum class Style { Plain, Tiny, Huge, Subnormal, Odd, Count };
+constexpr int kStyles = static_cast<int>(Style::Count);
+constexpr const char* kStyleNames[kStyles] = {"plain", "tiny", "huge", "subnormal", "odd"};
+constexpr const char* kKindNames[kNumKinds] = {"F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"};
+
+// The same inputs on every machine (splitmix64).
+class Noise {
+ public:
+  explicit Noise(std::uint64_t seed) : state_(seed) {}
+  std::uint32_t bits() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return static_cast<std::uint32_t>((z ^ z >> 31) >> 32);
+  }
+  int below(int bound) { return static_cast<int>(bits() % static_cast<std::uint32_t>(bound)); }
+  float plain() { return static_cast<float>(static_cast<std::int32_t>(bits())) * 0x1p-31f; }
+
+  float value(Style style) {
+    switch (style) {
+      case Style::Plain: return 4.0f * plain();
+      case Style::Tiny: return times_power(-60 - below(60));
+      case Style::Huge: return times_power(20 + below(108));
+      case Style::Subnormal: return std::bit_cast<float>(bits() & 0x807fffffu);
+      default: return below(16) == 0 ? odd() : 4.0f * plain();
+    }
+  }
+  std::uint16_t half(Style style) {
+    switch (style) {
+      case Style::Plain: return float_to_half(plain());
+      case Style::Tiny: return float_to_half(plain() * 0x1p-12f);
+      case Style::Huge: return float_to_half(plain() * 65535.0f);
+      case Style::Subnormal: return static_cast<std::uint16_t>(bits() & 0x83ffu);
+      default: return below(16) == 0 ? float_to_half(odd()) : float_to_half(plain());
+    }
+  }
+  std::vector<float> values(std::size_t count, Style style) {
+    std::vector<float> all(count);
+    for (float& each : all) each = value(style);
+    return all;
+  }
+  std::vector<std::uint16_t> halves(std::size_t count, Style style) {
+    std::vector<std::uint16_t> all(count);
+    for (std::uint16_t& each : all) each = half(style);
+    return all;
+  }
+
+ private:
+  float times_power(int exponent) { return std::ldexp(plain(), exponent); }
+  // Zeros, infinities, not-a-numbers, the largest and smallest of both signs, and halves between integers.
+  float odd() {
+    constexpr std::uint32_t kOdd[] = {0, 0x7f800000, 0x7fc00001, 0x7f7fffff, 0x00000001, 0x00800000, 0x3f000000,
+                                      0x4f000000, 0x40200000};
+    const std::uint32_t magnitude = kOdd[below(9)];
+    return std::bit_cast<float>(magnitude | (bits() & 0x80000000u));
+  }
+  std::uint64_t state_;
+};
+
+// What a variant computed, in order, and which case each stretch of it comes from.
+struct Results {
+  std::vector<std::uint32_t> words;
+  std::vector<std::pair<std::size_t, std::string>> cases;
+
+  void begin(std::string name) { cases.emplace_back(words.size(), std::move(name)); }
+  void add(int value) { words.push_back(static_cast<std::uint32_t>(value)); }
+  // Architectures make and pass on different not-a-numbers: one is as good as another.
+  void add(float value) { words.push_back(value != value ? 0x7fc00000u : std::bit_cast<std::uint32_t>(value)); }
+  void add(const std::vector<float>& values) {
+    for (const float value : values) add(value);
+  }
+  // The case that value `at` comes from.
+  const std::pair<std::size_t, std::string>& case_of(std::size_t at) const {
+    std::size_t i = cases.size() - 1;
+    while (cases[i].first > at) --i;
+    return cases[i];
+  }
+  unsigned long long hash(std::size_t from, std::size_t to) const {  // FNV-1a over words
+    unsigned long long h = 0xcbf29ce484222325u;
+    for (; from < to; ++from) h = (h ^ words[from]) * 0x100000001b3u;
+    return h;
+  }
+};
+
+// ---- matrix products ----
+
+std::vector<std::uint8_t> file_row(Kind kind, int k, Style style, Noise& noise) {
+  std::vector<std::uint8_t> row(file_row_bytes(kind, k));
+  for (auto& byte : row) byte = static_cast<std::uint8_t>(noise.bits());
+  const int bytes = geometry(kind).file_bytes;
+  for (std::size_t at = 0; at < row.size(); at += bytes) {
+    if (kind == Kind::F32 || kind == Kind::BF16) {
+      const auto value = std::bit_cast<std::uint32_t>(noise.value(style)) >> (kind == Kind::BF16 ? 16 : 0);
+      std::memcpy(&row[at], &value, bytes);
+      continue;
+    }
+    const std::uint16_t scale = noise.half(style);
+    const std::uint16_t min = noise.half(style);
+    std::memcpy(&row[at + (kind == Kind::Q6_K ? 208 : 0)], &scale, 2);
+    if (kind == Kind::Q4_1 || kind == Kind::Q4_K) std::memcpy(&row[at + 2], &min, 2);
+  }
+  return row;
+}
+
+std::vector<std::uint8_t> weight(Kind kind, int n, int k, Style style, Noise& noise) {
+  const int tiles = (n + kLanes - 1) / kLanes;
+  std::vector<std::uint8_t> packed(tiles * tile_bytes(kind, k));
+  for (int tile = 0; tile < tiles; ++tile) {
+    std::vector<std::vector<std::uint8_t>> rows;
+    const std::uint8_t* from[kLanes] = {};
+    for (int i = 0; i < kLanes && tile * kLanes + i < n; ++i) {
+      rows.push_back(file_row(kind, k, style, noise));
+      from[i] = rows.back().data();
+    }
+    pack_tile(kind, from, k, packed.data() + tile * tile_bytes(kind, k));
+  }
+  return packed;
+}
+
+// Activations of a pass in a variant's own layout.
+struct Quantised {
+  std::vector<std::int8_t> q;
+  std::vector<float> scales;
+  std::vector<std::int16_t> sums;
+  QuantRows rows;
+
+  Quantised(const Kernels& kernels, const std::vector<float>& x, std::size_t stride, int count, int k)
+      : q(count * k), scales(2 * count * k / kBlock), sums(count * k / 16),
+        rows{q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), static_cast<std::size_t>(k),
+             count, kernels.most_rows} {
+    for (int r = 0; r < count; ++r) kernels.quantise(x.data() + r * stride, k, rows.row(r));
+  }
+  void record(Results& results) const {
+    for (int r = 0; r < rows.rows; ++r) {
+      const QuantRow row = rows.row(r);
+      for (std::size_t b = 0; b < rows.k / kBlock; ++b) {
+        for (int i = 0; i < kBlock; ++i) results.add(row.q[(8 * b + i / 4) * 4 * row.step + i % 4]);
+        results.add(row.scale[b * row.step]);
+        results.add(row.scaled_sum[b * row.step]);
+        for (int half = 0; half < 2; ++half) results.add(row.sums[2 * b * row.step + half]);
+      }
+    }
+  }
+};
+
+struct Shape {
+  Kind kind;
+  int n, k, rows;
+  Style style;
+};
+
+void product(const Kernels& kernels, const Shape& shape, std::uint64_t seed, Results& results) {
+  const auto [kind, n, k, rows, style] = shape;
+  const int tiles = (n + kLanes - 1) / kLanes, split = 2 * (rows % (tiles / 2 + 1));
+  const std::size_t bytes = tile_bytes(kind, k), x_stride = k + 8, out_stride = n + 3;
+  Noise noise(seed);
+  const auto packed = weight(kind, n, k, style, noise);
+  const auto x = noise.values(rows * x_stride, style), bias = noise.values(tiles * kLanes, style);
+  const auto before = noise.values(rows * out_stride, style);
+  const Quantised quantised(kernels, x, x_stride, rows, k);
+  if (kind == Kind::Q8_0) quantised.record(results);
+  for (const auto* route : {kernels.matmul_int8, kernels.matmul_float}) {
+    if (route[static_cast<int>(kind)] == nullptr) continue;
+    auto out = before;
+    Matmul job{packed.data(), 0, bytes, n, k / kBlock, rows, x.data(), x_stride, quantised.rows, out.data(),
+               out_stride, rows % 3 == 0 ? nullptr : bias.data(), rows % 2 == 0};
+    route[static_cast<int>(kind)](job, 0, split);
+    job.tiles += split * bytes;
+    job.first_tile = split;
+    route[static_cast<int>(kind)](job, split, tiles);
+    results.add(out);
+  }
+}
+
+void products(const Kernels& kernels, Results& results) {
+  constexpr int kOutputs[] = {29, 8, 1, 24, 13, 40, 7}, kBlocks[] = {1, 5, 8, 2};
+  int turn = 0;
+  for (int kind = 0; kind < kNumKinds; ++kind)
+    for (int rows = 1; rows <= 17; ++rows)
+      for (int style = 0; style < kStyles; ++style, ++turn) {
+        const int unit = geometry(static_cast<Kind>(kind)).tile_unit;
+        const int n = kOutputs[turn % 7], k = unit == 256 ? 256 * (1 + turn % 2) : 32 * kBlocks[turn % 4];
+        results.begin(std::string(kKindNames[kind]) + ", " + std::to_string(rows) + " rows, n " +
+                      std::to_string(n) + ", k " + std::to_string(k) + ", " + kStyleNames[style]);
+        product(kernels, {static_cast<Kind>(kind), n, k, rows, static_cast<Style>(style)}, turn, results);
+      }
+}
+
+// ---- functions of one row ----
+
+void row_functions(const Kernels& kernels, Results& results) {
+  for (int style = 0; style < kStyles; ++style)
+    for (int n = 1; n <= 136; n += 9) {
+      results.begin("row of " + std::to_string(n) + ", " + kStyleNames[style]);
+      Noise noise(1000 * n + style);
+      const int padded = (n + 7) / 8 * 8;
+      auto a = noise.values(padded, static_cast<Style>(style)), b = noise.values(padded, static_cast<Style>(style));
+      for (int i = n; i < padded; ++i) a[i] = b[i] = 0.0f;  // as the engine keeps its buffers
+      std::vector<float> y(padded);
+      const float scale = kernels.rms_scale(a.data(), 1e-5f, n);
+      results.add(scale);
+      kernels.scale_mul(a.data(), scale, b.data(), n, y.data());
+      results.add(y);
+      kernels.silu_mul(a.data(), b.data(), y.data(), n);
+      results.add(y);
+      const int half = n / 2 - noise.below(n / 4 + 1);
+      kernels.rope(a.data(), b.data(), b.data() + half, half, n, noise.plain());
+      results.add(a);
+    }
+}
+
+// ---- attention ----
+
+void attend_all(const Kernels& kernels, int num, int head_dim, Style style, bool halves, Results& results) {
+  Noise noise(10000 * num + 10 * head_dim + static_cast<int>(style));
+  const std::size_t page = static_cast<std::size_t>(kPage) * head_dim;
+  auto q = noise.values(num * head_dim, style);
+  std::vector<float> out(num * head_dim);
+  std::vector<Query> queries(num);
+  for (int i = 0; i < num; ++i) queries[i] = {&q[i * head_dim], &out[i * head_dim], 0, 0, noise.below(2 * kPage)};
+  for (int first = 0; first < 2 * kPage; first += kPage) {
+    std::vector<Query*> seeing;
+    for (Query& query : queries)
+      if (query.position >= first) seeing.push_back(&query);
+    const int count = static_cast<int>(seeing.size());
+    if (halves) {
+      const auto keys = noise.halves(page, style), values = noise.halves(page, style);
+      kernels.attend_half(seeing.data(), count, keys.data(), values.data(), first, head_dim, nullptr);
+    } else {
+      const auto keys = noise.values(page, style), values = noise.values(page, style);
+      kernels.attend(seeing.data(), count, keys.data(), values.data(), first, head_dim, keys.data());
+    }
+  }
+  for (int i = 0; i + 1 < num; i += 2) kernels.combine(queries[i], queries[i + 1], head_dim);
+  Query none{q.data(), out.data(), 0, 0, 0};
+  kernels.combine(none, queries[num - 1], head_dim);
+  results.add(out);
+  for (const Query& query : queries) {
+    results.add(query.max);
+    results.add(query.sum);
+  }
+}
+
+void attention(const Kernels& kernels, Results& results) {
+  constexpr int kHeads[] = {64, 8, 80, 32, 128};
+  for (int style = 0; style < kStyles; ++style)
+    for (int num = 1; num <= 9; ++num)
+      for (const bool halves : {false, true}) {
+        const int head_dim = kHeads[(num + style) % 5];
+        results.begin("attention of " + std::to_string(num) + " over " + std::to_string(head_dim) + ", " +
+                      kStyleNames[style] + (halves ? ", f16" : ", f32"));
+        attend_all(kernels, num, head_dim, static_cast<Style>(style), halves, results);
+      }
+}
+
+Results run(const Kernels& kernels) {
+  Results results;
+  products(kernels, results);
+  row_functions(kernels, results);
+  attention(kernels, results);
+  return results;
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+  const Results truth = run(scalar_kernels());
+  const std::size_t count = truth.words.size();
+  bool all_same = true;
+  for (const Kernels* kernels : usable_kernels()) {
+    const Results results = run(*kernels);
+    std::size_t at = 0;
+    while (at < count && results.words[at] == truth.words[at]) ++at;
+    if (at == count) {
+      std::printf("%s: same\n", kernels->name);
+      continue;
+    }
+    all_same = false;
+    const auto& [start, name] = truth.case_of(at);
+    std::printf("%s: differs in value %zu of \"%s\": %08x, the scalar twin has %08x\n", kernels->name, at - start,
+                name.c_str(), results.words[at], truth.words[at]);
+  }
+  // With any argument also a hash per case, to find out where two machines differ.
+  for (std::size_t i = 0; argc > 1 && i < truth.cases.size(); ++i) {
+    const std::size_t end = i + 1 < truth.cases.size() ? truth.cases[i + 1].first : count;
+    std::printf("%016llx %s\n", truth.hash(truth.cases[i].first, end), truth.cases[i].second.c_str());
+  }
+  std::printf("hash of %zu values: %016llx\n", count, truth.hash(0, count));
+  return all_same ? 0 : 1;
+}
