@@ -103,18 +103,13 @@ class SpeculativeDecoder:
                 verdict = run.commit(rows, draft, full, output)
                 sequence.keep((verdict.path + first_guess).astype(np.int32))
                 committed = clock()
+                # 5. Learn, count, and hand out.
                 drafter.observe(verdict)
-                # 5. Count, and hand out.
+                pass_seconds, num_rows = forwarded - proposed, len(rows.token_ids)
+                policy.observe(verdict, num_rows, len(choice.history), pass_seconds, committed - started)
                 observed = clock()
                 propose_seconds = (proposed - started) + (observed - committed)
-                chunk = run.count(propose_seconds, forwarded - proposed, committed - forwarded, policy.why())
-                policy.observe(
-                    verdict,
-                    len(rows.token_ids),
-                    len(choice.history),
-                    forwarded - proposed,
-                    observed - started,
-                )
+                chunk = run.count(propose_seconds, pass_seconds, committed - forwarded, policy.why())
                 yield chunk
                 started = clock()
         finally:

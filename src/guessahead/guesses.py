@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from guessahead import tree
 from guessahead.acceptance import MOST, Track
+from guessahead.types import Draft
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.types import Draft
 
 # What a drafter that was never asked is assumed to gain per question, in tokens: enough to be asked once.
 FIRST_GAIN: Final = 0.3
@@ -52,7 +52,7 @@ class Member:
 class Guesses:
     """The guesses of all members, as lists: one node per token and parent."""
 
-    __slots__ = ("children", "depths", "kids", "parents", "reach", "sources", "tokens")
+    __slots__ = ("_chain", "_found", "depths", "kids", "parents", "reach", "sources", "tokens")
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -60,11 +60,18 @@ class Guesses:
         self.depths: list[int] = []
         self.reach: list[float] = []  # chance that the node and all above it are right
         self.sources: list[list[tuple[Member, float]]] = []  # who guessed it, how confident
-        self.children: dict[tuple[int, int], int] = {}
         self.kids: dict[int, list[int]] = {}
+        self._found: dict[tuple[int, int], int] = {}  # (parent, token) -> node
+        self._chain: Draft | None = None  # the usual case: nothing else was taken in
 
     def add(self, draft: Draft, member: Member) -> None:
         """Take in a draft; a guess that is there already becomes likelier."""
+        if not self.tokens and draft.parents is None:
+            self._add_chain(draft, member)
+            return
+        if self._chain is not None:
+            self._found = {(parent, token): parent + 1 for parent, token in enumerate(self.tokens, -1)}
+            self._chain = None
         track, depths, reach = member.track, self.depths, self.reach
         confidence = [UNKNOWN] * len(draft) if draft.confidence is None else draft.confidence.tolist()
         parents = None if draft.parents is None else draft.parents.tolist()
@@ -75,9 +82,9 @@ class Guesses:
             depth = 0 if parent < 0 else depths[parent] + 1
             chance = track.chance(confidence[i], depth)
             before = 1.0 if parent < 0 else reach[parent]
-            node = self.children.get((parent, token), -1)
+            node = self._found.get((parent, token), -1)
             if node < 0:
-                node = self.children[parent, token] = len(self.tokens)
+                node = self._found[parent, token] = len(self.tokens)
                 self.kids.setdefault(parent, []).append(node)
                 self.tokens.append(token)
                 self.parents.append(parent)
@@ -90,13 +97,34 @@ class Guesses:
                 self.sources[node].append((member, confidence[i]))
             own.append(node)
 
+    def _add_chain(self, draft: Draft, member: Member) -> None:
+        """The same for a chain that comes first, without looking for what is there."""
+        self._chain = draft
+        num = len(draft)
+        confidence = [UNKNOWN] * num if draft.confidence is None else draft.confidence.tolist()
+        self.tokens = draft.token_ids.tolist()
+        self.parents = list(range(-1, num - 1))
+        self.depths = list(range(num))
+        self.kids = {node - 1: [node] for node in range(num)}
+        self.sources = [[(member, sure)] for sure in confidence]
+        chance_of, reach = member.track.chance, 1.0
+        for depth, sure in enumerate(confidence):
+            reach *= chance_of(sure, depth)
+            self.reach.append(reach)
+
     def by_reach(self) -> list[int]:
         """Nodes, the likeliest first; a parent comes before its children."""
         order = range(len(self.tokens))
+        if self._chain is not None:
+            return list(order)
         return sorted(order, key=lambda node: (-self.reach[node], node))
 
     def pick(self, nodes: list[int]) -> Draft:
         """The draft of these nodes, which hold every parent of theirs."""
+        if self._chain is not None:
+            chain, num = self._chain, len(nodes)
+            sure = None if chain.confidence is None else chain.confidence[:num]
+            return Draft(chain.token_ids[:num], None, sure, (self.sources[0][0][0].drafter.name,) * num)
         nodes = sorted(nodes)
         new = {node: i for i, node in enumerate(nodes)}
         parents = [new.get(self.parents[node], tree.ROOT) for node in nodes]
