@@ -26,6 +26,7 @@ _PEERS: Final = ("guessahead", "llama.cpp", "transformers", "openvino")
 @common_options
 @click.option("--draft-model", help="A second model, for the modes that need one.")
 @click.option("--peers", default=",".join(_PEERS), show_default=True, help="Which engines.")
+@click.option("--drafters", default="", help="Which of ours.  [default: all that can run]")
 @click.option("--prompts", type=click.Path(path_type=Path), help="JSON lines.  [default: the package's 24]")
 @click.option("--only", default="", help="Only prompts with these ids or categories.")
 @click.option("--max-tokens", type=click.IntRange(2), default=96, show_default=True)
@@ -41,7 +42,7 @@ def main(model: str, threads: int, json_file: IO[str] | None, **values: Any) -> 
         lm = load(model, threads=threads)
         draft_model = load(values["draft_model"], threads=threads) if values["draft_model"] else None
         given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
-        tasks = select(given, [name for name in values["only"].split(",") if name])
+        tasks = select(given, _names(values["only"]))
         with alone(say), contextlib.ExitStack() as stack:
             peers = _start(model, lm, draft_model, threads, values)
             for peer in peers:
@@ -96,7 +97,7 @@ def _start(
     for name in wanted:
         if name not in _PEERS:
             raise click.BadParameter(f"{name!r} is none of {', '.join(_PEERS)}", param_hint="--peers")
-    peers: list[Peer] = [Ours(lm, draft_model, values["gamma"])]
+    peers: list[Peer] = [Ours(lm, draft_model, values["gamma"], _names(values["drafters"]))]
     for name in wanted:
         if name in makers:
             try:
@@ -105,6 +106,10 @@ def _start(
             except NotInstalledError as missing:
                 say(f"{name} left out: it needs {missing}")
     return peers
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
 
 
 def _prompt_ids(lm: LanguageModel, task: Task) -> list[int]:

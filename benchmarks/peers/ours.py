@@ -13,11 +13,19 @@ from guessahead.model import LanguageModel
 class Ours:
     name = "guessahead"
 
-    def __init__(self, lm: LanguageModel, draft_model: LanguageModel | None, gamma: int) -> None:
+    """drafters: names beside plain decoding; none = all that can run."""
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        draft_model: LanguageModel | None,
+        gamma: int,
+        drafters: Sequence[str] = (),
+    ) -> None:
         self.version = package_version("guessahead")
         self._lm, self._gamma = lm, gamma
-        names = (PLAIN, *runnable_drafters(has_draft_model=draft_model is not None))
-        self._arguments = {name: arguments_of(name, lm, draft_model) for name in names}
+        names = drafters or runnable_drafters(has_draft_model=draft_model is not None)
+        self._arguments = {name: arguments_of(name, lm, draft_model) for name in (PLAIN, *names)}
         self.modes: Sequence[str] = list(self._arguments)
 
     def generate(self, mode: str, prompt_ids: Sequence[int], num_tokens: int) -> Answer:

@@ -107,6 +107,7 @@ def test_ours_makes_as_many_tokens_as_asked(tiny: TinyModel) -> None:
     lm = load(tiny.path, threads=1)
     ours = Ours(lm, None, gamma=4)
     assert ours.modes[0] == "none"
+    assert list(Ours(lm, None, 4, ["prompt-lookup"]).modes) == ["none", "prompt-lookup"]
     answers = [ours.generate(mode, [5, 6, 7], 20) for mode in ours.modes]
     assert {answer.token_ids for answer in answers} == {answers[0].token_ids}
     assert len(answers[0].token_ids) == 20
