@@ -12,7 +12,6 @@ sides go on from the same words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -21,9 +20,8 @@ import numpy as np
 from guessahead import sampling, tree
 from guessahead.engines.base import Rows
 from guessahead.errors import PromptError
-from guessahead.predict import Costs
 from guessahead.sampling import Float64
-from guessahead.stats import predict_tau
+from guessahead.text_acceptance import TextAcceptance
 from guessahead.types import Choice, Draft, Float32, Int32, SamplingParams, Verdict
 
 if TYPE_CHECKING:
@@ -37,73 +35,6 @@ _TIMED: Final = 16  # drafts that are made only to see what a guess takes
 _NO_NODES: Final = np.empty(0, np.int32)
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class TextAcceptance:
-    """What was measured on one text.
-
-    num_tokens: places measured. num_guessed: those where the drafter had a guess.
-    tested_at[i], accepted_at[i]: guesses at depth i that counted as tested, and the sum of their worth.
-    along: acceptance of first guesses, in parts of equal length from the start of the text to its end; None
-        where nothing was guessed.
-    guess_seconds: time of one guess.
-    """
-
-    name: str
-    num_tokens: int
-    num_guessed: int
-    tested_at: tuple[int, ...]
-    accepted_at: tuple[float, ...]
-    along: tuple[float | None, ...]
-    guess_seconds: float
-
-    @property
-    def alpha(self) -> float | None:
-        """Accepted / tested guesses; None if nothing was guessed."""
-        tested = sum(self.tested_at)
-        return sum(self.accepted_at) / tested if tested else None
-
-    @property
-    def share(self) -> float:
-        """The part of the places where there was a guess."""
-        return self.num_guessed / self.num_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What to expect of guesses of this kind: the best gamma, tokens per pass, speed over plain decoding."""
-
-    gamma: int
-    tau: float
-    speedup: float
-
-
-def expect(found: TextAcceptance, costs: Costs, max_gamma: int) -> Expectation:
-    """The formulas of `guessahead.stats`; steps without a guess are plain steps."""
-    alpha = found.alpha or 0.0
-
-    def speed(gamma: int) -> float:
-        seconds = found.share * (gamma * costs.c + costs.v(gamma + 1)) + 1 - found.share
-        return _tau(found, alpha, gamma) / seconds
-
-    best = max(range(max_gamma + 1), key=lambda gamma: (speed(gamma), -gamma))
-    return Expectation(best, _tau(found, alpha, best), speed(best))
-
-
-def pooled(name: str, texts: Sequence[TextAcceptance]) -> TextAcceptance:
-    """Several texts as one: all counts added (and nothing said about where in the text)."""
-    num_guesses = [sum(text.tested_at) for text in texts]
-    seconds = sum(text.guess_seconds * num for text, num in zip(texts, num_guesses, strict=True))
-    return TextAcceptance(
-        name=name,
-        num_tokens=sum(text.num_tokens for text in texts),
-        num_guessed=sum(text.num_guessed for text in texts),
-        tested_at=tuple(map(sum, zip(*(text.tested_at for text in texts), strict=True))),
-        accepted_at=tuple(map(sum, zip(*(text.accepted_at for text in texts), strict=True))),
-        along=(),
-        guess_seconds=seconds / sum(num_guesses) if sum(num_guesses) else 0.0,
-    )
 
 
 def measure_text(
@@ -301,10 +232,6 @@ def _bins(firsts: Sequence[float | None]) -> tuple[float | None, ...]:
         known = [value for value in (firsts[index] for index in part.tolist()) if value is not None]
         means.append(sum(known) / len(known) if known else None)
     return tuple(means)
-
-
-def _tau(found: TextAcceptance, alpha: float, gamma: int) -> float:
-    return found.share * predict_tau(alpha, gamma) + 1 - found.share
 
 
 def _tell(progress: Progress | None, place: int, text: _Text) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from guessahead.errors import ParameterError
-from guessahead.measure_acceptance import Expectation, TextAcceptance, expect, measure_text, pooled
+from guessahead.measure_acceptance import measure_text
 from guessahead.predict import Costs
+from guessahead.text_acceptance import Expectation, TextAcceptance, expect, pooled
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter

@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from guessahead import tuned
-from guessahead.measure_acceptance import Expectation, TextAcceptance
 from guessahead.predict import Costs
+from guessahead.text_acceptance import Expectation, TextAcceptance
 from guessahead.tune import Candidate, best
 from tests.cli.conftest import PROMPT, one_line, run
 from tests.tiny import TinyModel

@@ -12,11 +12,12 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.engines.base import PassOutput, Rows
 from guessahead.errors import PromptError
-from guessahead.measure_acceptance import TextAcceptance, expect, measure_text, pooled
+from guessahead.measure_acceptance import measure_text
 from guessahead.measure_costs import measure_passes
 from guessahead.predict import Costs, VerifyCurve
 from guessahead.sampling import probabilities
 from guessahead.stats import predict_speedup, predict_tau
+from guessahead.text_acceptance import TextAcceptance, expect, pooled
 from guessahead.types import Choice, Draft, Float32, Int32, SamplingParams, Verdict
 from tests.fakes import FakeEngine, ScriptEngine, TinyEngine
 

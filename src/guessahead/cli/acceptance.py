@@ -16,10 +16,10 @@ from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError, PromptError
 
 if TYPE_CHECKING:
-    from guessahead.measure_acceptance import Expectation, TextAcceptance
     from guessahead.model import LanguageModel
     from guessahead.options import GenerateOptions
     from guessahead.predict import Costs
+    from guessahead.text_acceptance import Expectation, TextAcceptance
     from guessahead.types import Int32
 
 EXAMPLES: Final = ("users.json", "twist.txt")
@@ -70,7 +70,7 @@ class _Result:
     """A text's measurement with what it leads to."""
 
     def __init__(self, found: TextAcceptance, costs: Costs, gamma: int) -> None:
-        from guessahead.measure_acceptance import expect
+        from guessahead.text_acceptance import expect
 
         self.found, self.costs = found, costs
         self.expected: Expectation = expect(found, costs, gamma)
