@@ -182,9 +182,11 @@ def _chances(logits: Float32, choice: Choice, guess: int, siblings: int) -> list
         noise = sampling.gumbel_noise(seed, choice.stream, len(choice.history), near)
         values = (logits[near] / params.temperature + noise).astype(np.float32)
     weights = np.exp(values - values.max())
-    chances = dict(zip(near.tolist(), (weights / weights.sum()).tolist(), strict=True))
-    ranked = [(guess, chances.pop(guess, 0.0))]
+    chances = weights / weights.sum()
+    ranked = [(guess, float(chances[near == guess].sum()))]
     if siblings:
-        likely = sorted((-chance, token) for token, chance in chances.items() if chance >= _LEAST)
-        ranked += [(token, -negative) for negative, token in likely[:siblings]]
+        likely = np.flatnonzero(chances >= _LEAST)
+        pairs = zip(near[likely].tolist(), chances[likely].tolist(), strict=True)
+        others = sorted((-chance, token) for token, chance in pairs if token != guess)
+        ranked += [(token, -negative) for negative, token in others[:siblings]]
     return ranked
