@@ -1,71 +1,48 @@
-"""The tokenizer of a GGUF file: byte-level BPE ("gpt2") as llama.cpp reads it.
+"""Tokenizers of GGUF files: byte-level BPE ("gpt2") and SentencePiece ("llama"), as llama.cpp reads them.
 
-Text is split into words by the pre-tokenizer that `tokenizer.ggml.pre` names, every word becomes the 256
-printable stand-ins of its UTF-8 bytes, and the merges join those. The Rust library `tokenizers` does the
+For BPE, text is split into words by the pre-tokenizer that `tokenizer.ggml.pre` names, every word becomes the
+256 printable stand-ins of its UTF-8 bytes, and the merges join those. The Rust library `tokenizers` does the
 work; this file builds it from the metadata, and adds what differs between that library and llama.cpp, whose
 ids are the reference:
 
 - Special tokens are cut out of the text longest first, over the whole text (not leftmost first).
 - A byte without a token of its own (SmolLM2 lacks 21) is left out, and nothing merges across the gap.
 - No Unicode normalisation (the published Qwen2 tokenizer.json asks for NFC; GGUF files do not carry that).
+
+For SentencePiece, see sentencepiece.py; a space is put before the text and after every special token, unless
+the file says otherwise, and stays in the decoded text.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import tokenizers
-from tokenizers import Regex, models, pre_tokenizers
+from tokenizers import models
 
 from guessahead.errors import ParameterError, PromptError, TokenizerError
+from guessahead.pretokenizers import PRE_TOKENIZERS, PreTokenizer
+from guessahead.sentencepiece import Pieces
 from guessahead.vocabulary import KEY, Vocabulary
-
-# (?i:...) of the published files is written out: under case folding it would also match U+017F, which
-# llama.cpp does not.
-_CONTRACTIONS = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
-_WORDS = (
-    _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)  # %s: how many digits make a word
 
 
 @dataclass(frozen=True, slots=True)
-class _PreTokenizer:
-    """What a value of `tokenizer.ggml.pre` stands for.
+class Splitter:
+    """How plain text becomes ids.
 
-    pattern: the word regex, or None for GPT-2's own with every digit cut off first.
-    ignore_merges: a word that is itself a token is taken whole, whatever the merges say.
+    name: of the rule, for messages. rule: what must be equal for two splitters to split alike.
     adds_bos: BOS comes first where the file does not say otherwise.
+    adds_space: text that begins a prompt, or follows a special token, gets a space in front.
     """
 
-    pattern: str | None
-    ignore_merges: bool = False
+    name: str
+    rule: object
+    encode: Callable[[str], list[int]]
     adds_bos: bool = False
-
-    def build(self) -> Any:
-        """The `tokenizers` pre-tokenizer: text -> words of byte stand-ins."""
-        if self.pattern is None:
-            return pre_tokenizers.Sequence(
-                [
-                    pre_tokenizers.Digits(individual_digits=True),
-                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-                ]
-            )
-        return pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(Regex(self.pattern), behavior="isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
-
-
-_PRE_TOKENIZERS: Final[Mapping[str, _PreTokenizer]] = {
-    "smollm": _PreTokenizer(None),
-    "qwen2": _PreTokenizer(_WORDS % ""),
-    "llama-bpe": _PreTokenizer(_WORDS % "{1,3}", ignore_merges=True, adds_bos=True),
-}
+    adds_space: bool = False
 
 
 class Tokenizer:
@@ -77,21 +54,15 @@ class Tokenizer:
     eos_ids: every token that ends a generation (EOS, end of turn, end of message, ...), ascending.
     """
 
-    def __init__(self, vocabulary: Vocabulary, pre: str) -> None:
-        """Errors: TokenizerError if `pre` is unknown or the merges name tokens that do not exist."""
-        if pre not in _PRE_TOKENIZERS:
-            known = ", ".join(_PRE_TOKENIZERS)
-            raise TokenizerError(f"pre-tokenizer {pre!r} is not supported (supported: {known})")
-        kind = _PRE_TOKENIZERS[pre]
-        adds_bos = kind.adds_bos if vocabulary.adds_bos is None else vocabulary.adds_bos
-        self.pre: Final = pre
+    def __init__(self, vocabulary: Vocabulary, splitter: Splitter) -> None:
+        adds_bos = splitter.adds_bos if vocabulary.adds_bos is None else vocabulary.adds_bos
         self.vocab_size: Final = len(vocabulary.tokens)
         self.bos_id: Final = vocabulary.bos_id
         self.adds_bos: Final = adds_bos and self.bos_id is not None
         self.eos_ids: Final = vocabulary.eos_ids
         self._vocabulary: Final = vocabulary
+        self._splitter: Final = splitter
         self._shown_bytes: Final[dict[int, bytes]] = {}
-        self._bpe: Final = _build_bpe(vocabulary, kind)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any]) -> Tokenizer:
@@ -102,12 +73,20 @@ class Tokenizer:
         model = metadata.get(KEY + "model")
         if model is None:
             raise TokenizerError(f"the model file lacks {KEY}model: it holds no tokenizer")
+        if model == "llama":
+            vocabulary = Vocabulary.from_gguf(metadata)
+            return cls(vocabulary, _pieces(vocabulary, metadata.get(KEY + "add_space_prefix", True)))
         if model != "gpt2":
-            raise TokenizerError(f"tokenizer kind {model!r} is not supported (only 'gpt2', byte-level BPE)")
+            known = "'gpt2' (byte-level BPE) and 'llama' (SentencePiece)"
+            raise TokenizerError(f"tokenizer kind {model!r} is not supported (only {known})")
         pre = metadata.get(KEY + "pre")
         if not isinstance(pre, str):
             raise TokenizerError(f"the model file lacks {KEY}pre, the name of its pre-tokenizer")
-        return cls(Vocabulary.from_gguf(metadata), pre)
+        if pre not in PRE_TOKENIZERS:
+            known = ", ".join(PRE_TOKENIZERS)
+            raise TokenizerError(f"pre-tokenizer {pre!r} is not supported (supported: {known})")
+        vocabulary = Vocabulary.from_gguf(metadata)
+        return cls(vocabulary, _bpe(vocabulary, pre))
 
     def encode(self, text: str, *, special: bool = False, bos: bool = True) -> list[int]:
         """The token ids of `text`; [] for "".
@@ -122,12 +101,12 @@ class Tokenizer:
         if not text:
             return []
         ids: list[int] = []
+        space = " " if self._splitter.adds_space else ""
         for part in self._vocabulary.cut_special(_checked(text), control=special):
             if isinstance(part, int):
                 ids.append(part)
-            else:
-                found = self._bpe.encode(part, add_special_tokens=False).ids
-                ids.extend(i for i in found if i != self.vocab_size)  # that one marks a byte without a token
+            else:  # two parts of text never follow each other
+                ids.extend(self._splitter.encode(space + part))
         if bos and self.adds_bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
             ids.insert(0, self.bos_id)
         return ids
@@ -163,8 +142,9 @@ class Tokenizer:
 
         Errors: TokenizerError naming the first id that differs and both tokens, or the setting that differs.
         """
-        if self.pre != other.pre:
-            raise TokenizerError(f"the two models split text differently: {self.pre!r} and {other.pre!r}")
+        mine, theirs = self._splitter, other._splitter
+        if mine.rule != theirs.rule:
+            raise TokenizerError(f"the two models split text differently: {mine.name!r} and {theirs.name!r}")
         _check_tokens(self._vocabulary, other._vocabulary)
         if self.eos_ids != other.eos_ids:
             ends = f"{list(self.eos_ids)} and {list(other.eos_ids)}"
@@ -186,13 +166,14 @@ class Tokenizer:
         return value
 
 
-def _build_bpe(vocabulary: Vocabulary, kind: _PreTokenizer) -> Any:
-    """The `tokenizers` object. Its unknown token, id `vocab_size`, marks a byte without a token."""
+def _bpe(vocabulary: Vocabulary, pre: str) -> Splitter:
+    """By the `tokenizers` library. Its unknown token, an id too many, marks a byte without a token."""
+    kind: PreTokenizer = PRE_TOKENIZERS[pre]
     ids = {token: token_id for token_id, token in enumerate(vocabulary.tokens)}
     unknown = "\ue000"  # no word holds it: words consist of byte stand-ins
     while unknown in ids:
         unknown += "\ue000"
-    ids[unknown] = len(ids)
+    unknown_id = ids[unknown] = len(ids)
     try:
         bpe = models.BPE(
             vocab=ids,
@@ -205,7 +186,21 @@ def _build_bpe(vocabulary: Vocabulary, kind: _PreTokenizer) -> Any:
         raise TokenizerError(f"the tokenizer's merges do not fit its vocabulary: {error}") from None
     built = tokenizers.Tokenizer(bpe)
     built.pre_tokenizer = kind.build()
-    return built
+
+    def encode(text: str) -> list[int]:
+        return [i for i in built.encode(text, add_special_tokens=False).ids if i != unknown_id]
+
+    return Splitter(pre, kind, encode, adds_bos=kind.adds_bos)
+
+
+def _pieces(vocabulary: Vocabulary, adds_space: object) -> Splitter:
+    if not isinstance(adds_space, bool):
+        raise TokenizerError(f"{KEY}add_space_prefix is not true or false")
+    name = "SentencePiece" if adds_space else "SentencePiece without a space in front"
+    # The scores decide: with the same pieces in another order, text would be cut differently.
+    rule = (name, tuple(vocabulary.scores))
+    encode = Pieces(vocabulary.tokens, vocabulary.scores).encode
+    return Splitter(name, rule, encode, adds_bos=True, adds_space=adds_space)
 
 
 def _checked(text: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from guessahead.errors import TokenizerError
+from guessahead.sentencepiece import SPACE
 
 KEY: Final = "tokenizer.ggml."
 
@@ -49,8 +51,10 @@ _BYTE_OF: Final = _byte_stand_ins()
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """tokens[id], types[id] (GGUF token types), merges (pairs, best first), and the ids with a role.
+    """tokens[id], types[id] (GGUF token types), and the ids with a role.
 
+    merges: of byte-level BPE, pairs, best first; empty for SentencePiece.
+    scores: of SentencePiece, one per token; empty for byte-level BPE, whose tokens are spelt in stand-ins.
     adds_bos: what the file says about putting BOS first; None where it says nothing.
     """
 
@@ -60,6 +64,7 @@ class Vocabulary:
     bos_id: int | None
     eos_ids: tuple[int, ...]
     adds_bos: bool | None
+    scores: list[float] = field(default_factory=list)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any]) -> Vocabulary:
@@ -78,10 +83,12 @@ class Vocabulary:
         adds_bos = metadata.get(KEY + "add_bos_token")
         if adds_bos and roles["bos_token_id"] is None:
             raise TokenizerError(f"the model file asks for a BOS token but has no {KEY}bos_token_id")
+        in_pieces = metadata.get(KEY + "model") == "llama"
         return cls(
             tokens=tokens,
             types=types,
-            merges=_merges(metadata),
+            merges=[] if in_pieces else _merges(metadata),
+            scores=_scores(metadata, len(tokens)) if in_pieces else [],
             bos_id=roles["bos_token_id"],
             eos_ids=tuple(sorted(ends)),
             adds_bos=None if adds_bos is None else bool(adds_bos),
@@ -109,6 +116,8 @@ class Vocabulary:
             return token.encode() if special else b""
         if kind == USER_DEFINED:
             return token.encode()
+        if kind == NORMAL and self.scores:
+            return token.replace(SPACE, " ").encode()
         if kind == NORMAL:
             try:
                 return bytes([_BYTE_OF[char] for char in token])
@@ -190,6 +199,16 @@ def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
             raise TokenizerError(f"{KEY}merges[{index}] is not two tokens and a space: {line[:60]!r}")
         merges.setdefault((left, right))  # of two equal merges the first counts
     return list(merges)
+
+
+def _scores(metadata: Mapping[str, Any], num_tokens: int) -> list[float]:
+    found = _list(metadata, "scores")
+    if len(found) != num_tokens:
+        raise TokenizerError(f"{KEY}scores has {len(found)} entries for {num_tokens} tokens")
+    for token_id, value in enumerate(found):
+        if type(value) is not float or math.isnan(value):
+            raise TokenizerError(f"{KEY}scores[{token_id}] is not a number")
+    return found
 
 
 def _token_id(metadata: Mapping[str, Any], name: str, num_tokens: int) -> int | None:

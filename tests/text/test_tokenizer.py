@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -146,9 +148,15 @@ def test_ids_outside_the_vocabulary_are_refused(tokenizers, token_id):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "llama"}, "'llama' is not supported"),
+        ({"model": "t5"}, "'t5' is not supported"),
+        ({"model": "llama"}, "lacks tokenizer.ggml.scores"),
+        ({"model": "llama", "scores": [0.5]}, f"scores has 1 entries for {len(ID)} tokens"),
+        ({"model": "llama", "scores": ["a"] * len(ID)}, r"scores\[0\] is not a number"),
+        ({"model": "llama", "scores": [float("nan")] * len(ID)}, r"scores\[0\] is not a number"),
+        ({"model": "llama", "scores": [0.0] * len(ID)}, "no token for the byte 0x00"),
+        ({"model": "llama", "scores": [0.0] * len(ID), "add_space_prefix": 1}, "not true or false"),
         ({"model": None}, "holds no tokenizer"),
-        ({"pre": "tekken"}, "'tekken' is not supported .*smollm, qwen2, llama-bpe"),
+        ({"pre": "poro-chat"}, "'poro-chat' is not supported .*smollm, .*qwen2, .*llama-bpe"),
         ({"pre": None}, "lacks tokenizer.ggml.pre"),
         ({"tokens": None}, "lacks tokenizer.ggml.tokens"),
         ({"tokens": []}, "tokens is empty"),
@@ -237,3 +245,17 @@ def test_tokenizers_that_differ(changes, message):
 def test_two_real_tokenizers_differ(tokenizers):
     with pytest.raises(TokenizerError, match="'smollm' and 'qwen2'"):
         tokenizers["smollm"].check_same(tokenizers["qwen2"])
+
+
+def test_long_words_of_pieces_take_linear_time():
+    names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "a", "aa", "aaaa"]
+    values = {
+        "tokens": names,
+        "token_type": [2, *[6] * 256, 1, 1, 1],
+        "scores": [0.0] * 257 + [-3.0, -1.0, -2.0],
+    }
+    ends = {"bos_token_id": None, "eos_token_id": None}
+    built = Tokenizer.from_gguf(llama_bpe(model="llama", add_space_prefix=False, **values, **ends))
+    started = time.process_time()
+    assert built.encode("a" * 200_001) == [259] * 50_000 + [257]
+    assert time.process_time() - started < 10  # quadratic would be minutes
