@@ -40,8 +40,9 @@ FIRST_STEPS: Final = 8
 # A drafter without a known prior is trusted with one guess at first, and two more for each that was right.
 TRUSTED_HITS: Final = 6
 # A second model that lags behind must read before it guesses. The reading is set against the gain of this
-# many drafts to come, at most a third of the tokens still wanted.
-CATCH_UP_DRAFTS: Final = 32
+# many drafts to come, or of one for so many tokens still wanted, as texts end before their limit.
+CATCH_UP_DRAFTS: Final = 24
+TOKENS_PER_DRAFT: Final = 5
 # Guesses below this share of what one of the first rows costs are not even listed. (Less than 1, as a learned
 # chance may be above the stated one.)
 LEAST_SHARE: Final = 0.5
@@ -192,7 +193,7 @@ class Controller:
         behind = max(lag - 1, 0) * (member.read_seconds or each * self._read_share(curve.seconds))
         cap = limit if track.num_hits >= TRUSTED_HITS else min(limit, 1 + 2 * track.num_hits)
         gain = best_chain(1.0, track.mean, 0, limit, each, price, curve)
-        drafts = max(1.0, min(CATCH_UP_DRAFTS, self._left / 3))
+        drafts = max(1.0, min(CATCH_UP_DRAFTS, self._left / TOKENS_PER_DRAFT))
         worth = gain - price * behind / (drafts if lag > SMALL_LAG else 1.0)
         member.probing = worth <= max(value, 0.0)
         if member.probing:
