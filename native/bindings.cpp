@@ -31,11 +31,9 @@ using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device
 using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-constexpr const char* kKindNames[kNumKinds] = {"F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"};
-
-Kind kind_named(const std::string& name) {
-  for (int i = 0; i < kNumKinds; ++i)
-    if (name == kKindNames[i]) return static_cast<Kind>(i);
+Format format_named(const std::string& name) {
+  for (int i = 0; i < kNumFormats; ++i)
+    if (name == kFormats[i].name) return static_cast<Format>(i);
   throw std::invalid_argument("no kernels for tensors of type " + name);
 }
 
@@ -52,18 +50,18 @@ nb::object to_numpy(std::vector<T> values, std::initializer_list<std::size_t> sh
   return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.begin(), owner));
 }
 
-std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& kind_name, int n, int k, Bytes data,
+std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& format_name, int n, int k, Bytes data,
                                     std::optional<Ints> order, std::shared_ptr<Arena> arena) {
-  const Kind kind = kind_named(kind_name);
-  if (n < 1 || k < 1 || k % geometry(kind).file_block != 0 || data.size() != n * file_row_bytes(kind, k))
+  const Format format = format_named(format_name);
+  if (n < 1 || k < 1 || k % layout(format).block != 0 || data.size() != n * file_row_bytes(format, k))
     throw std::invalid_argument("matrix: the data does not fit the shape");
   if (order) {
     if (order->size() != static_cast<std::size_t>(n)) throw std::invalid_argument("matrix: order has a wrong length");
     for (std::size_t i = 0; i < order->size(); ++i)
       if ((*order)(i) < 0 || (*order)(i) >= n) throw std::invalid_argument("matrix: order names a row that is not there");
   }
-  if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(kind, n, k), pool.size());
-  return pack_weight(pool, std::move(arena), kind, n, k, data.data(), order ? order->data() : nullptr);
+  if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(layout(format).kind, n, k), pool.size());
+  return pack_weight(pool, std::move(arena), format, n, k, data.data(), order ? order->data() : nullptr);
 }
 
 nb::object dequantise(const Weight& w) {
@@ -284,7 +282,11 @@ nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, bool tap) {
 
 NB_MODULE(_native, m) {
   m.doc() = "guessahead's native engine: kernels, cache and passes. Described by guessahead.engines.native.";
-  m.attr("KINDS") = nb::cast(std::vector<std::string>(kKindNames, kKindNames + kNumKinds));
+  std::vector<std::string> formats;
+  for (const FileLayout& format : kFormats) formats.emplace_back(format.name);
+  m.attr("FORMATS") = nb::cast(formats);
+  formats.resize(kNumKinds);
+  m.attr("KINDS") = nb::cast(formats);
   m.attr("PAGE") = kPage;
   m.def("isa", [](const std::string& wanted) { return std::string(kernels_named(wanted).name); }, nb::arg("wanted") = "",
         "Name of the instruction set that runs; \"\" = the best one. ValueError where it cannot be used.");
@@ -299,18 +301,18 @@ NB_MODULE(_native, m) {
       .def(nb::init<int>(), nb::arg("threads"))
       .def_prop_ro("size", &Pool::size);
 
-  m.def("packed_bytes", [](const std::string& kind, int n, int k) { return packed_bytes(kind_named(kind), n, k); },
-        nb::arg("kind"), nb::arg("n"), nb::arg("k"), "Bytes that a matrix takes in an arena.");
+  m.def("packed_bytes", [](const std::string& format, int n, int k) { return packed_bytes(layout(format_named(format)).kind, n, k); },
+        nb::arg("format"), nb::arg("n"), nb::arg("k"), "Bytes that a matrix takes in an arena.");
   nb::class_<Arena>(m, "Arena", "Memory for matrices, handed out front to back: one stream per worker.")
       .def(nb::init<std::size_t, int>(), nb::arg("num_bytes_per_stream"), nb::arg("num_streams"));
   nb::class_<Weight>(m, "Matrix", "A weight matrix of n outputs by k inputs, repacked into tiles.")
-      .def_static("pack", &make_weight, nb::arg("pool"), nb::arg("kind"), nb::arg("n"), nb::arg("k"), nb::arg("data"),
+      .def_static("pack", &make_weight, nb::arg("pool"), nb::arg("format"), nb::arg("n"), nb::arg("k"), nb::arg("data"),
                   nb::arg("order").none() = nb::none(), nb::arg("arena").none() = nb::none(),
                   "order: which row of the data becomes output i. arena: where it shall lie; default: by itself.")
       .def_ro("n", &Weight::n)
       .def_ro("k", &Weight::k)
       .def_prop_ro("num_bytes", [](const Weight& w) { return w.tile_bytes * w.tiles(); })
-      .def_prop_ro("kind", [](const Weight& w) { return std::string(kKindNames[static_cast<int>(w.kind)]); })
+      .def_prop_ro("kind", [](const Weight& w) { return std::string(kFormats[static_cast<int>(w.kind)].name); })
       .def("dequantise", &dequantise, "All values, float32[n, k].")
       .def("matmul", &product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "", nb::arg("int8") = true,
            "x float32[m, k] -> float32[m, n].")

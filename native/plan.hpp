@@ -51,8 +51,10 @@ struct Weight {
   const std::uint8_t* tile(int index) const;
 };
 
+enum class Format : int;
+
 // `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool; one stripe each.
-std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Kind kind, int n, int k,
+std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Format format, int n, int k,
                                     const std::uint8_t* data, const int* order);
 std::size_t packed_bytes(Kind kind, int n, int k);  // of all stripes together, and room for rounding
 

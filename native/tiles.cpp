@@ -60,14 +60,33 @@ void pack_q4_1(const std::uint8_t* src, int row, std::uint8_t* unit) {
   std::memcpy(unit + 144 + 2 * row, src + 2, 2);
 }
 
+void put_five_bits(std::uint8_t* block, int row, int k, int value) {
+  put_nibble(block, row, k, value & 15);
+  block[128 + 4 * row + k % 4] |= static_cast<std::uint8_t>((value >> 4) << (k / 4));
+}
+
 void pack_q5_0(const std::uint8_t* src, int row, std::uint8_t* unit) {
   std::uint32_t high;
   std::memcpy(&high, src + 2, 4);
   for (int k = 0; k < 32; ++k) {
-    put_nibble(unit, row, k, k < 16 ? src[6 + k] & 15 : src[6 + k - 16] >> 4);
-    unit[128 + 4 * row + k % 4] |= static_cast<std::uint8_t>((high >> k & 1) << (k / 4));
+    const int nibble = k < 16 ? src[6 + k] & 15 : src[6 + k - 16] >> 4;
+    put_five_bits(unit, row, k, nibble | static_cast<int>(high >> k & 1) << 4);
   }
   std::memcpy(unit + 160 + 2 * row, src, 2);
+}
+
+// As kind Q5_0: its offset is 16 where this format's is 8.
+void pack_q4_0(const std::uint8_t* src, int row, std::uint8_t* unit) {
+  for (int k = 0; k < 32; ++k) put_five_bits(unit, row, k, (k < 16 ? src[2 + k] & 15 : src[2 + k - 16] >> 4) + 8);
+  std::memcpy(unit + 160 + 2 * row, src, 2);
+}
+
+// As kind Q8_0: codes stand for numbers of ggml's table, which are bytes.
+void pack_iq4_nl(const std::uint8_t* src, int row, std::uint8_t* unit) {
+  constexpr std::int8_t table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  for (int k = 0; k < 32; ++k)
+    unit[quad_byte(row, k)] = static_cast<std::uint8_t>(table[k < 16 ? src[2 + k] & 15 : src[2 + k - 16] >> 4]);
+  std::memcpy(unit + 256 + 2 * row, src, 2);
 }
 
 void pack_q4_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
@@ -85,6 +104,11 @@ void pack_q4_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
   }
 }
 
+void put_six_bits(std::uint8_t* block, int row, int k, int value) {
+  put_nibble(block, row, k, value & 15);
+  block[128 + 32 * (k / 16) + 4 * row + k % 4] |= static_cast<std::uint8_t>((value >> 4) << (2 * (k / 4 % 4)));
+}
+
 void pack_q6_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
   using T = Q6KTile;
   const std::uint8_t *low = src, *high = src + 128, *scales = src + 192;
@@ -97,11 +121,30 @@ void pack_q6_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
     for (int k = 0; k < 32; ++k) {
       const int byte = low[64 * h + 32 * (group % 2) + k];
       const int bits = high[32 * h + k] >> (2 * group) & 3;
-      put_nibble(block, row, k, group < 2 ? byte & 15 : byte >> 4);
-      block[128 + 32 * (k / 16) + 4 * row + k % 4] |= static_cast<std::uint8_t>(bits << (2 * (k / 4 % 4)));
+      put_six_bits(block, row, k, (group < 2 ? byte & 15 : byte >> 4) | bits << 4);
     }
     unit[T::scales + 16 * b + 2 * row] = scales[2 * b];
     unit[T::scales + 16 * b + 2 * row + 1] = scales[2 * b + 1];
+  }
+}
+
+// As kind Q6_K: codes from -4 to 3, and 6-bit scales with an offset of 32 (the layout of ggml's block_q3_K).
+void pack_q3_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
+  using T = Q6KTile;
+  const std::uint8_t *thirds = src, *low = src + 32, *scales = src + 96;
+  std::memcpy(unit + T::d + 2 * row, src + 108, 2);
+  for (int b = 0; b < 8; ++b) {
+    std::uint8_t* block = unit + T::blocks + b * T::block_bytes;
+    for (int k = 0; k < 32; ++k) {
+      const int two = low[32 * (b / 4) + k] >> (2 * (b % 4)) & 3, third = thirds[k] >> b & 1;
+      put_six_bits(block, row, k, two + 4 * third - 4 + 32);
+    }
+    for (int half = 0; half < 2; ++half) {
+      // Sixteen scales: eight bytes of low halves, first 0 to 7, then 8 to 15; four bytes of pairs of high bits.
+      const int j = 2 * b + half;
+      const int nibble = j < 8 ? scales[j] & 15 : scales[j - 8] >> 4, high = scales[8 + j % 4] >> (2 * (j / 4)) & 3;
+      unit[T::scales + 16 * b + 2 * row + half] = static_cast<std::uint8_t>((nibble | high << 4) - 32);
+    }
   }
 }
 
@@ -138,21 +181,25 @@ std::uint16_t float_to_half(float value) {
   return static_cast<std::uint16_t>(sign | (rounded - 0x38000000u) >> 13);
 }
 
-void pack_tile(Kind kind, const std::uint8_t* const rows[kLanes], std::size_t k, std::uint8_t* tile) {
+void pack_tile(Format format, const std::uint8_t* const rows[kLanes], std::size_t k, std::uint8_t* tile) {
+  const Kind kind = layout(format).kind;
   const Geometry g = geometry(kind);
   std::memset(tile, 0, tile_bytes(kind, k));
   for (int row = 0; row < kLanes; ++row) {
     if (rows[row] == nullptr) continue;
     for (std::size_t k0 = 0, u = 0; k0 < k; k0 += g.tile_unit, ++u) {
       std::uint8_t* unit = tile + u * g.tile_bytes;
-      const std::uint8_t* src = rows[row] + file_row_bytes(kind, k0);
+      const std::uint8_t* src = rows[row] + file_row_bytes(format, k0);
       const std::size_t count = k - k0 < static_cast<std::size_t>(g.tile_unit) ? k - k0 : g.tile_unit;
-      switch (kind) {
-        case Kind::Q8_0: pack_q8_0(src, row, unit); break;
-        case Kind::Q4_1: pack_q4_1(src, row, unit); break;
-        case Kind::Q5_0: pack_q5_0(src, row, unit); break;
-        case Kind::Q4_K: pack_q4_k(src, row, unit); break;
-        case Kind::Q6_K: pack_q6_k(src, row, unit); break;
+      switch (format) {
+        case Format::Q8_0: pack_q8_0(src, row, unit); break;
+        case Format::Q4_1: pack_q4_1(src, row, unit); break;
+        case Format::Q5_0: pack_q5_0(src, row, unit); break;
+        case Format::Q4_K: pack_q4_k(src, row, unit); break;
+        case Format::Q6_K: pack_q6_k(src, row, unit); break;
+        case Format::Q4_0: pack_q4_0(src, row, unit); break;
+        case Format::IQ4_NL: pack_iq4_nl(src, row, unit); break;
+        case Format::Q3_K: pack_q3_k(src, row, unit); break;
         default: pack_float(kind, src, row, count, unit);
       }
     }

@@ -16,9 +16,29 @@
 
 namespace ga {
 
+// How a matrix lies in a file. The first formats are those that have a kind of their own, in the same order; each of
+// the others is held exactly by one of these kinds.
+enum class Format : int { F32, F16, BF16, Q8_0, Q4_1, Q5_0, Q4_K, Q6_K, Q4_0, IQ4_NL, Q3_K, Count };
+constexpr int kNumFormats = static_cast<int>(Format::Count);
+
+struct FileLayout {
+  const char* name;
+  Kind kind;   // that it becomes
+  int block;   // elements of k per block
+  int bytes;   // per block
+};
+
+constexpr FileLayout kFormats[kNumFormats] = {
+    {"F32", Kind::F32, 1, 4},      {"F16", Kind::F16, 1, 2},      {"BF16", Kind::BF16, 1, 2},
+    {"Q8_0", Kind::Q8_0, 32, 34},  {"Q4_1", Kind::Q4_1, 32, 20},  {"Q5_0", Kind::Q5_0, 32, 22},
+    {"Q4_K", Kind::Q4_K, 256, 144}, {"Q6_K", Kind::Q6_K, 256, 210}, {"Q4_0", Kind::Q5_0, 32, 18},
+    {"IQ4_NL", Kind::Q8_0, 32, 18}, {"Q3_K", Kind::Q6_K, 256, 110},
+};
+constexpr const FileLayout& layout(Format format) { return kFormats[static_cast<int>(format)]; }
+constexpr Format own_format(Kind kind) { return static_cast<Format>(kind); }
+
 struct Geometry {
-  int file_block;             // elements of k per block in the file
-  int file_bytes;             // bytes per such block
+  int file_block, file_bytes; // of the kind's own format
   int tile_unit;              // elements of k per unit of a tile
   int tile_bytes;             // bytes per such unit (8 rows)
 };
@@ -37,16 +57,20 @@ constexpr Geometry geometry(Kind kind) {
   }
 }
 
-constexpr std::size_t file_row_bytes(Kind kind, std::size_t k) {
-  return k / geometry(kind).file_block * geometry(kind).file_bytes;
+constexpr std::size_t file_row_bytes(Format format, std::size_t k) {
+  return k / layout(format).block * layout(format).bytes;
 }
+constexpr std::size_t file_row_bytes(Kind kind, std::size_t k) { return file_row_bytes(own_format(kind), k); }
 constexpr std::size_t tile_bytes(Kind kind, std::size_t k) {
   const std::size_t unit = geometry(kind).tile_unit;
   return (k + unit - 1) / unit * geometry(kind).tile_bytes;
 }
 
-// Repacks 8 file rows (null = a missing row, becomes zero) into one tile.
-void pack_tile(Kind kind, const std::uint8_t* const rows[kLanes], std::size_t k, std::uint8_t* tile);
+// Repacks 8 file rows (null = a missing row, becomes zero) into one tile of the format's kind.
+void pack_tile(Format format, const std::uint8_t* const rows[kLanes], std::size_t k, std::uint8_t* tile);
+inline void pack_tile(Kind kind, const std::uint8_t* const rows[kLanes], std::size_t k, std::uint8_t* tile) {
+  pack_tile(own_format(kind), rows, k, tile);
+}
 
 // The 32 values of one row of a block, `stride` apart; the same bits as the file format's reference.
 void unpack_row(Kind kind, const std::uint8_t* tile, int block, int row, float* out, int stride);

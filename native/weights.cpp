@@ -46,8 +46,9 @@ const std::uint8_t* Weight::tile(int index) const {
   return stripe->data + (index - stripe->begin) * tile_bytes;
 }
 
-std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Kind kind, int n, int k,
+std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Format format, int n, int k,
                                     const std::uint8_t* data, const int* order) {
+  const Kind kind = layout(format).kind;
   auto weight = std::make_shared<Weight>(Weight{kind, n, k, tile_bytes(kind, k), arena, {}});
   const int workers = pool.size(), tiles = weight->tiles(), units = (tiles + kStripeTiles - 1) / kStripeTiles;
   for (int w = 0; w < workers; ++w) {
@@ -55,7 +56,7 @@ std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Ki
     const int end = std::min((w + 1) * units / workers * kStripeTiles, tiles);
     weight->stripes.push_back({begin, end, arena->allocate(w, (end - begin) * weight->tile_bytes)});
   }
-  const std::size_t row_bytes = file_row_bytes(kind, k);
+  const std::size_t row_bytes = file_row_bytes(format, k);
   pool.run([&](int worker) {  // each worker touches its own stripe first
     const Stripe& stripe = weight->stripes[worker];
     for (int tile = stripe.begin; tile < stripe.end; ++tile) {
@@ -64,7 +65,7 @@ std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Ki
         const int out = tile * kLanes + i;
         rows[i] = out < n ? data + row_bytes * (order == nullptr ? out : order[out]) : nullptr;
       }
-      pack_tile(kind, rows, k, stripe.data + (tile - stripe.begin) * weight->tile_bytes);
+      pack_tile(format, rows, k, stripe.data + (tile - stripe.begin) * weight->tile_bytes);
     }
   });
   return weight;

@@ -14,7 +14,8 @@ _Int32 = _npt.NDArray[_np.int32]
 _Float32 = _npt.NDArray[_np.float32]
 _Float64 = _npt.NDArray[_np.float64]
 
-KINDS: _Sequence[str]
+FORMATS: _Sequence[str]  # of files
+KINDS: _Sequence[str]  # what they become in memory
 PAGE: int
 
 def isa(wanted: str = "") -> str:
@@ -36,7 +37,7 @@ class Pool:
     @property
     def size(self) -> int: ...
 
-def packed_bytes(kind: str, n: int, k: int) -> int:
+def packed_bytes(format: str, n: int, k: int) -> int:
     """What a packed matrix takes of an arena."""
 
 class Arena:
@@ -50,7 +51,7 @@ class Matrix:
     @staticmethod
     def pack(
         pool: Pool,
-        kind: str,
+        format: str,
         n: int,
         k: int,
         data: _Bytes,

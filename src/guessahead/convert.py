@@ -31,7 +31,11 @@ from guessahead.gguf.types import FILE_TYPE_KEY, FILE_TYPES, Bytes
 _CHUNK_VALUES: Final = 1 << 20  # values held as float32 at a time
 
 # What a matrix becomes whose rows are no multiple of the wanted format's block.
-_FALLBACKS: Final = {GGMLType.Q4_K: GGMLType.Q5_0, GGMLType.Q6_K: GGMLType.Q8_0}
+_FALLBACKS: Final = {
+    GGMLType.Q3_K: GGMLType.IQ4_NL,
+    GGMLType.Q4_K: GGMLType.Q5_0,
+    GGMLType.Q6_K: GGMLType.Q8_0,
+}
 
 # Called with (tensors done, tensors in all, name of the one to come).
 Progress = Callable[[int, int, str], None]

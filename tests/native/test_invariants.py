@@ -24,6 +24,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 ODD_HEADS = {"arch": "llama", "heads": 3, "kv_heads": 1, "head_dim": 40, "tied": True}  # not for blocks of 32
 MODELS = [
     *((shape, format, "f32") for shape in SHAPES for format in FORMATS),
+    *(("llama", format, "f32") for format in ("Q4_0", "IQ4_NL", "Q3_K")),
     ("odd", "F32", "f32"),
     ("llama", "Q4_1", "f16"),
     ("odd", "F32", "f16"),

@@ -26,8 +26,8 @@ Float64 = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
 POOL = _native.Pool(2)
-KINDS = tuple(_native.KINDS)
-QUANTISED = tuple(name for name in KINDS if GGMLType[name].block_size > 1)
+FORMATS = tuple(_native.FORMATS)
+QUANTISED = tuple(name for name in FORMATS if GGMLType[name].block_size > 1)
 ISAS = tuple(_native.isas())
 UNIT = 2.0**-24
 # Below every bound: products may lose what is smaller than a float can hold, and a block whose largest
@@ -40,6 +40,7 @@ ODD_HALVES = np.array([0x0000, 0x0001, 0x03FF, 0x0400, 0x7BFF, 0x7C00, 0x7E00, 0
 ODD_HALVES = np.concatenate([ODD_HALVES, ODD_HALVES | np.uint16(0x8000)])
 # Byte offsets of the halves of a block.
 HALVES = {"Q8_0": (0,), "Q5_0": (0,), "Q4_1": (0, 2), "Q4_K": (0, 2), "Q6_K": (208,)}
+HALVES |= {"Q4_0": (0,), "IQ4_NL": (0,), "Q3_K": (108,)}
 
 
 def pack(kind: str, data: Bytes, num_rows: int, num_columns: int) -> _native.Matrix:
@@ -66,7 +67,7 @@ def assert_dequantises_like_gguf(kind: str, blocks: Bytes, num_rows: int) -> Non
     assert_same_bits(pack(kind, data, *theirs.shape).dequantise(), theirs)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("num_rows", [1, 7, 8, 29])
 def test_dequantise_gives_the_bits_of_the_gguf_package(kind: str, num_rows: int) -> None:
     blocks_per_row = 3 if GGMLType[kind].block_size > 1 else 96
@@ -92,7 +93,7 @@ def test_every_half_gives_the_bits_of_the_gguf_package(kind: str) -> None:
     assert_dequantises_like_gguf(kind, halves.view(np.uint8), 256)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_order_permutes_the_rows(kind: str) -> None:
     data = encoded(kind, 21, 256, seed=5)
     order = np.random.default_rng(5).permutation(21).astype(np.int32)
@@ -192,7 +193,7 @@ SHAPES = {"whole": (32, 512), "ragged": (13, 256), "deep": (3, 4096)}
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_f32_products_stay_within_the_bound(kind: str, shape: tuple[int, int], isa: str) -> None:
     data = encoded(kind, *shape)
     matrix, weights = pack(kind, data, *shape), weights_of(kind, data, shape[0])
@@ -247,12 +248,12 @@ def test_int8_products_of_extreme_codes(kind: str, isa: str) -> None:
         assert np.all(error <= gamma(2 * 512 // 32 + 12) * parts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_the_bounds_notice_one_wrong_weight(kind: str) -> None:
     """The bounds are tight enough to mean something: one code off by one breaks the f32 bound."""
     data = encoded(kind, 8, 256)
     weights, wrong = weights_of(kind, data, 8), data.copy()
-    wrong[GGMLType[kind].block_bytes - 3 if kind == "Q6_K" else -1] ^= 1  # a code, or (Q6_K) a scale
+    wrong[GGMLType[kind].block_bytes - 3 if kind in ("Q6_K", "Q3_K") else -1] ^= 1  # a code or a scale
     x = normal(weights, 0)
     x[:] = np.sign(x)
     error = np.abs(pack(kind, wrong, 8, 256).matmul(POOL, x, int8=False) - x.astype(np.float64) @ weights.T)

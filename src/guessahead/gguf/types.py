@@ -140,10 +140,13 @@ NUMPY_TYPES: Final[dict[ValueType, np.dtype[np.generic]]] = {
 FILE_TYPES: Final[dict[GGMLType, int]] = {
     GGMLType.F32: 0,
     GGMLType.F16: 1,
+    GGMLType.Q4_0: 2,
     GGMLType.Q4_1: 3,
     GGMLType.Q8_0: 7,
     GGMLType.Q5_0: 8,
+    GGMLType.Q3_K: 12,
     GGMLType.Q4_K: 15,
     GGMLType.Q6_K: 18,
+    GGMLType.IQ4_NL: 25,
     GGMLType.BF16: 32,
 }

@@ -17,7 +17,7 @@ from guessahead.engines.native.checkpoint import Checkpoint, Config
 from guessahead.gguf import TensorInfo
 from guessahead.types import Int32
 
-MATRIX_TYPES = frozenset(_native.KINDS)
+MATRIX_TYPES = frozenset(_native.FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Weights:
         self, tensor: TensorInfo, name: str, num_rows: int, num_columns: int, order: Int32 | None
     ) -> _native.Matrix:
         if tensor.type.name not in MATRIX_TYPES:
-            known = ", ".join(_native.KINDS)
+            known = ", ".join(_native.FORMATS)
             self._checkpoint.fail(f"tensor {name!r} is {tensor.type.name}; supported are {known}")
         data = np.frombuffer(tensor.data, np.uint8)
         return _native.Matrix.pack(
