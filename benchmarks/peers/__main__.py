@@ -30,7 +30,7 @@ _PEERS: Final = ("guessahead", "llama.cpp", "transformers", "openvino")
 @click.option("--prompts", type=click.Path(path_type=Path), help="JSON lines.  [default: the package's 24]")
 @click.option("--only", default="", help="Only prompts with these ids or categories.")
 @click.option("--max-tokens", type=click.IntRange(2), default=96, show_default=True)
-@click.option("--gamma", type=int, default=4, show_default=True, help="Of our drafters.")
+@click.option("--gamma", type=int, help="Of our drafters.  [default: as many as pay]")
 @click.option("--repeat", type=click.IntRange(1), default=3, show_default=True)
 def main(model: str, threads: int, json_file: IO[str] | None, **values: Any) -> None:
     """The same prompts (token ids), the same GGUF file, the same number of tokens, greedy; interleaved.

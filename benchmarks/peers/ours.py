@@ -19,7 +19,7 @@ class Ours:
         self,
         lm: LanguageModel,
         draft_model: LanguageModel | None,
-        gamma: int,
+        gamma: int | None,
         drafters: Sequence[str] = (),
     ) -> None:
         self.version = package_version("guessahead")

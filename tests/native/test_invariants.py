@@ -193,6 +193,19 @@ def test_a_kept_wrong_branch_is_a_sequence_like_any_other(model: TinyModel, engi
     assert cache_of(engine, sequence) == cache_of(engine, fresh)
 
 
+def test_a_long_prompt_with_guesses_behind_it(engine: NativeEngine, truth: Truth) -> None:
+    """The call takes several passes; `keep` counts rows as the caller does."""
+    sequence = engine.new_sequence()
+    tokens = np.array(truth.tokens[:104], np.int32)
+    [output] = engine.forward([Rows(sequence, tokens, None, greedy(truth.tokens[:100]), 99)])
+    assert output.num_passes > 1
+    assert output.chosen[99:].tolist() == truth.tokens[100:105]
+    sequence.keep(np.arange(100, 103, dtype=np.int32))
+    fresh = engine.new_sequence()
+    engine.forward([Rows(fresh, np.array(truth.tokens[:103], np.int32))])
+    assert cache_of(engine, sequence) == cache_of(engine, fresh)
+
+
 def test_several_sequences_in_one_pass(engine: NativeEngine, truth: Truth) -> None:
     """Chains and trees of five sequences at different places, together."""
     layers = tuple(range(engine.info.num_layers))

@@ -28,6 +28,7 @@ class NativeSequence:
 
     def __init__(self, native: _native.Sequence) -> None:
         self._native: _native.Sequence | None = native
+        self.first_row = 0  # of the last `forward`'s rows, the one with which its last pass began
 
     @property
     def native(self) -> _native.Sequence:
@@ -47,7 +48,7 @@ class NativeSequence:
 
     def keep(self, path: Int32) -> None:
         try:
-            self.native.keep(np.ascontiguousarray(path, np.int32))
+            self.native.keep(np.ascontiguousarray(path, np.int32) - np.int32(self.first_row))
         except ValueError as error:
             raise StateError(str(error)) from None
 
@@ -143,7 +144,7 @@ class NativeEngine:
         except MemoryError:
             raise ModelError(f"{file.path}: not enough memory for its weights") from None
         info = EngineInfo(
-            name=file.path.stem,
+            name=file.path.name if file.path.is_dir() else file.path.stem,
             architecture=config.architecture,
             num_layers=config.num_layers,
             vocab_size=config.vocab_size,
@@ -239,6 +240,7 @@ class NativeEngine:
                 job.logits = {row + job.offset: values for row, values in logits.items()}
             if job.offset + size == len(job.tokens):
                 job.chosen = chosen
+            job.sequence.first_row = job.offset
             job.offset += size
             job.num_passes += 1
 
