@@ -40,7 +40,7 @@ def test_demo_with_a_draft_model(tiny: TinyModel, other_tiny: TinyModel) -> None
         "2",
     )
     assert result.exit_code == 0
-    assert "\n  draft-model " in result.stdout
+    assert "\n  portfolio " in result.stdout
 
 
 def test_demo_fails_where_a_token_differs(

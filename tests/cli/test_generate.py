@@ -135,12 +135,14 @@ def test_drafter_options(document: Document) -> None:
     assert drafted[0] > drafted[1] > drafted[2]
 
 
-def test_draft_model_implies_its_drafter(document: Document, tiny: TinyModel, other_tiny: TinyModel) -> None:
+def test_draft_model(document: Document, tiny: TinyModel, other_tiny: TinyModel) -> None:
     plain = document()
-    itself = document("--draft-model", str(tiny.path))
-    other = document("--draft-model", str(other_tiny.path))
-    assert plain["token_ids"] == itself["token_ids"] == other["token_ids"]
+    itself = document("--drafter", "draft-model", "--draft-model", str(tiny.path))
+    other = document("--drafter", "draft-model", "--draft-model", str(other_tiny.path))
+    beside = document("--draft-model", str(other_tiny.path))
+    assert plain["token_ids"] == itself["token_ids"] == other["token_ids"] == beside["token_ids"]
     assert itself["stats"]["drafter"] == other["stats"]["drafter"] == "draft-model"
+    assert beside["stats"]["drafter"] == "portfolio", "it uses a second model, too"
     assert itself["stats"]["alpha"] == 1.0
     assert other["stats"]["alpha"] < 1.0
 

@@ -77,7 +77,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
     if values["gamma"] is not None:
         arguments["gamma"] = values["gamma"]
     if draft_model is not None:
-        arguments |= {"drafter": "draft-model", "draft_model": draft_model}
+        arguments["draft_model"] = draft_model
     prompts = {entry.prompt_id: entry.prompt for entry in default_tasks()}
     comparisons = []
     tasks = _PAIR_TASKS if pair else _TASKS

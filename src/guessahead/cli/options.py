@@ -208,14 +208,11 @@ def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
 def generation_arguments(
     values: Mapping[str, Any], draft_model: LanguageModel | None = None
 ) -> dict[str, Any]:
-    """Arguments for LanguageModel.generate: what was given, and nothing else.
-
-    A draft model without a drafter means the drafter that uses it.
-    """
+    """Arguments for LanguageModel.generate: what was given, and nothing else."""
     given = {setting.name: values[setting.name] for setting in GENERATION}
     arguments = {name: value for name, value in given.items() if value is not None and value != ()}
     if draft_model is not None:
-        arguments = {"drafter": "draft-model"} | arguments | {"draft_model": draft_model}
+        arguments["draft_model"] = draft_model
     return arguments
 
 
