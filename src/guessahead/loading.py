@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,13 +12,16 @@ from guessahead.errors import ModelError
 from guessahead.fetch import Progress, fetch
 from guessahead.gguf import GGUFFile
 
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
 if TYPE_CHECKING:
     from guessahead.engines.base import Engine
     from guessahead.model import LanguageModel
 
 
 def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
-    """The GGUF file of a model: a name of the catalogue (fetched if need be), or the path of a file.
+    """The GGUF file or model folder of a model: a name of the catalogue (fetched if need be), a path, or the
+    name of a model on the Hugging Face hub ("org/model", fetched if need be).
 
     progress: see `fetch`. Raises ModelError where there is no such thing.
     """
@@ -26,15 +30,26 @@ def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) 
         return fetch(name, progress=progress)
     path = Path(name).expanduser()
     if path.is_dir():
-        raise ModelError(f"{name!r} is a folder; this version loads GGUF files only")
+        if not (path / "config.json").exists():
+            raise ModelError(f"{name!r} is a folder without config.json: not a model")
+        return path
     if path.exists():
         return path
+    if _HUB_ID.fullmatch(name) and not name.endswith(".gguf"):
+        from guessahead.huggingface import snapshot
+
+        return snapshot(name)
     known = ", ".join(catalogue.entries())
-    looks_like_hub_id = (
-        name.count("/") == 1 and not name.startswith((".", "~", "/")) and not name.endswith(".gguf")
-    )
-    hint = " (models from the hub are for a later version)" if looks_like_hub_id else ""
-    raise ModelError(f"{name!r} is neither a file nor a model of the catalogue ({known}){hint}")
+    raise ModelError(f"{name!r} is neither a file nor a model of the catalogue ({known})")
+
+
+def open_checkpoint(path: Path) -> GGUFFile:
+    """A GGUF file, or a model folder read like one. Raises ModelError."""
+    if path.is_dir():
+        from guessahead.huggingface import ModelFolder
+
+        return ModelFolder(path)
+    return GGUFFile.open(path)
 
 
 def load(
@@ -48,7 +63,7 @@ def load(
 ) -> LanguageModel:
     """Load a model, ready to generate.
 
-    model: a name of the catalogue, or the path of a GGUF file.
+    model: a name of the catalogue, the path of a GGUF file or of a Hugging Face model folder, or a hub id.
     threads: worker threads; None = one for each core this process may use.
     context: most tokens of a sequence; None = what the model was made for.
     activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
@@ -59,15 +74,19 @@ def load(
     Raises ModelError, TokenizerError or ParameterError, in one line.
     """
     from guessahead.engines.native import NativeEngine
+    from guessahead.huggingface import read_text_parts
     from guessahead.model import LanguageModel
     from guessahead.requantise import requantised
     from guessahead.text import ChatTemplate
     from guessahead.tokenizer import Tokenizer
 
     path = resolve(model, progress=progress)
-    with GGUFFile.open(path) as file:
-        tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine: quick to fail
-        chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
+    with open_checkpoint(path) as file:
+        if path.is_dir():
+            tokenizer, chat_template = read_text_parts(path)
+        else:
+            tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine: quick to fail
+            chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
         engine = NativeEngine.from_gguf(
             file, threads=threads, context=context, activations=activations, cache=cache
         )
@@ -84,5 +103,7 @@ def load(
                 file, threads=threads, context=context, activations=activations, cache=cache
             )
 
+    if path.is_dir():
+        return LanguageModel(engine, tokenizer, chat_template, path.name if Path(name).is_dir() else name)
     shown = name if name in catalogue.entries() else path.stem
     return LanguageModel(engine, tokenizer, chat_template, shown, at_precision)

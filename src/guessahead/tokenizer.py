@@ -102,7 +102,7 @@ class Tokenizer:
             return []
         ids: list[int] = []
         space = " " if self._splitter.adds_space else ""
-        for part in self._vocabulary.cut_special(_checked(text), control=special):
+        for part in self._vocabulary.cut_special(checked_text(text), control=special):
             if isinstance(part, int):
                 ids.append(part)
             else:  # two parts of text never follow each other
@@ -203,8 +203,8 @@ def _pieces(vocabulary: Vocabulary, adds_space: object) -> Splitter:
     return Splitter(name, rule, encode, adds_bos=True, adds_space=adds_space)
 
 
-def _checked(text: str) -> str:
-    """`text`, if it can be written as UTF-8."""
+def checked_text(text: str) -> str:
+    """`text`, if it can be written as UTF-8. Errors: PromptError for a lone surrogate."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

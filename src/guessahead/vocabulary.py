@@ -20,7 +20,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 # Conversion scripts do not always mark these, so llama.cpp goes by name; so do we.
 # fmt: off
-_ENDS: Final = frozenset(
+ENDS: Final = frozenset(
     (
         "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
         "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
@@ -54,7 +54,8 @@ class Vocabulary:
     """tokens[id], types[id] (GGUF token types), and the ids with a role.
 
     merges: of byte-level BPE, pairs, best first; empty for SentencePiece.
-    scores: of SentencePiece, one per token; empty for byte-level BPE, whose tokens are spelt in stand-ins.
+    scores: of SentencePiece, one per token; else empty.
+    in_pieces: tokens are text with U+2581 for the space; else they are spelt in stand-ins of bytes.
     adds_bos: what the file says about putting BOS first; None where it says nothing.
     """
 
@@ -65,6 +66,7 @@ class Vocabulary:
     eos_ids: tuple[int, ...]
     adds_bos: bool | None
     scores: list[float] = field(default_factory=list)
+    in_pieces: bool = False
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any]) -> Vocabulary:
@@ -73,7 +75,7 @@ class Vocabulary:
         types = _types(metadata, len(tokens))
         roles = {key: _token_id(metadata, key, len(tokens)) for key in _ID_KEYS}
         id_of = {token: token_id for token_id, token in enumerate(tokens)}
-        by_name = {id_of[name] for name in _ENDS if name in id_of}
+        by_name = {id_of[name] for name in ENDS if name in id_of}
         for key, names in _FILL_ENDS.items():
             if roles[key] is None:
                 roles[key] = min((id_of[name] for name in names if name in id_of), default=None)
@@ -89,6 +91,7 @@ class Vocabulary:
             types=types,
             merges=[] if in_pieces else _merges(metadata),
             scores=_scores(metadata, len(tokens)) if in_pieces else [],
+            in_pieces=in_pieces,
             bos_id=roles["bos_token_id"],
             eos_ids=tuple(sorted(ends)),
             adds_bos=None if adds_bos is None else bool(adds_bos),
@@ -116,7 +119,7 @@ class Vocabulary:
             return token.encode() if special else b""
         if kind == USER_DEFINED:
             return token.encode()
-        if kind == NORMAL and self.scores:
+        if kind == NORMAL and self.in_pieces:
             return token.replace(SPACE, " ").encode()
         if kind == NORMAL:
             try:

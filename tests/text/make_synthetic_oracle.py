@@ -3,7 +3,7 @@
     python tests/text/make_synthetic_oracle.py LLAMA_SERVER
 
 For SentencePiece two models are trained on text of this repository, by the `sentencepiece` package, which
-only this script needs: one of words, one whose pieces go on after a space. For byte-level BPE one vocabulary is
+only this script needs: one of words, one whose pieces go on after a space. For byte-level BPE a vocabulary is
 trained without any pre-tokenizer, so that its merges join across every border a pre-tokenizer may set; it is
 asked under each name of the table. Run from the repository root, after make_oracle.py.
 """

@@ -62,9 +62,8 @@ def test_a_catalogue_name_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("smollm", r"neither a file nor a model of the catalogue \(smollm2-135m, qwen2"),
         ("missing.gguf", "neither a file"),
-        ("Qwen/Qwen2.5-0.5B", "models from the hub are for a later version"),
-        ("", "folder"),
-        (".", "is a folder; this version loads GGUF files only"),
+        ("", "folder without config.json"),
+        (".", "is a folder without config.json: not a model"),
     ],
 )
 def test_what_is_not_there_is_refused(model: str, words: str) -> None:
@@ -80,8 +79,10 @@ def test_a_file_path_is_not_taken_for_a_hub_id() -> None:
 
 def test_load_passes_the_settings_on(tmp_path: Path, engine: type[RecordingEngine]) -> None:
     path = tiny_gguf(tmp_path / "tiny.v1.gguf").path
-    model = loading.load(path, threads=1, context=77, activations="f32")
-    assert engine.calls == [{"tensors": 21, "threads": 1, "context": 77, "activations": "f32"}]
+    model = loading.load(path, threads=1, context=77, activations="f32", cache="f16")
+    assert engine.calls == [
+        {"tensors": 21, "threads": 1, "context": 77, "activations": "f32", "cache": "f16"}
+    ]
     assert model.name == "tiny.v1"
     assert model.tokenizer.vocab_size == NUM_TOKENS
     assert model.chat_template is not None

@@ -1,0 +1,90 @@
+"""A model folder gives the bits that the GGUF file of the same weights gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guessahead import load
+from guessahead.engines.base import Rows
+from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, write_gguf
+from guessahead.model import LanguageModel
+from guessahead.types import Choice, SamplingParams
+from tests.folders.making import write_folder
+from tests.text.odd_strings import CODE, PROSE, SPECIAL, WORDS
+from tests.tiny import TinyModel, tiny_gguf
+
+
+def logits(model: LanguageModel) -> np.ndarray:
+    ids = np.arange(3, 200, 7, dtype=np.int32)
+    rows = Rows(
+        model.engine.new_sequence(),
+        ids,
+        choice=Choice(SamplingParams(), ids, len(ids), ()),
+        want_logits=True,
+    )
+    output = model.engine.forward([rows])[0]
+    assert output.logits is not None
+    return output.logits[len(ids) - 1]
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen2"])
+@pytest.mark.parametrize(
+    ("format", "dtype", "shards", "tied"),
+    [("F32", "float32", 1, False), ("F16", "float16", 3, False), ("F32", "float32", 2, True)],
+)
+def test_same_bits_as_the_gguf_file(tmp_path: Path, arch, format, dtype, shards, tied) -> None:
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", arch, format=format, tied=tied)
+    if dtype == "float16":  # vectors, too: both must hold the same values
+        tiny = _vectors_as_f16(tmp_path, arch)
+    folder = write_folder(tmp_path / "folder.v1", tiny, shards=shards, dtype=dtype, tie_word_embeddings=tied)
+    one, other = load(tiny.path, threads=1), load(folder, threads=1)
+    np.testing.assert_array_equal(logits(one).view(np.uint32), logits(other).view(np.uint32))
+    prompt = "the quick brown fox"
+    assert one.generate(prompt, max_tokens=24).token_ids == other.generate(prompt, max_tokens=24).token_ids
+    assert other.name == other.engine.info.name == "folder.v1"
+
+
+def _vectors_as_f16(tmp_path: Path, arch: str) -> TinyModel:
+    """The tiny model with vectors that float16 can hold."""
+    tiny = tiny_gguf(tmp_path / "whole.gguf", arch, format="F16")
+    path = tmp_path / "halves.gguf"
+    with GGUFFile.open(tiny.path) as file:
+        tensors = []
+        for tensor in file.tensors.values():
+            values = dequantize(tensor.data, tensor.type).reshape(tensor.shape)
+            tiny.weights[tensor.name] = values.astype(np.float16).astype(np.float32)
+            tensors.append(NewTensor.of(tensor.name, tiny.weights[tensor.name], tensor.type))
+        write_gguf(path, {key: Encoded(value) for key, value in file.encoded.items()}, tensors)
+    return replace(tiny, path=path)
+
+
+def test_bfloat16(tmp_path: Path) -> None:
+    """The numpy side of safetensors cannot write it, torch can."""
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", format="BF16")
+    folder = write_folder(tmp_path / "folder", tiny)
+    weights = {name: torch.from_numpy(value.copy()) for name, value in tiny.original_weights().items()}
+    as_bf16 = {name: v.to(torch.bfloat16) if v.ndim == 2 else v for name, v in weights.items()}
+    save_file(as_bf16, folder / "model.safetensors")
+    one, other = load(tiny.path, threads=1), load(folder, threads=1)
+    np.testing.assert_array_equal(logits(one).view(np.uint32), logits(other).view(np.uint32))
+
+
+def test_the_tokenizers_agree(tmp_path: Path) -> None:
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", format="F32")
+    one, other = load(tiny.path), load(write_folder(tmp_path / "folder", tiny))
+    mine, theirs = one.tokenizer, other.tokenizer
+    assert (mine.eos_ids, mine.bos_id, mine.adds_bos) == (theirs.eos_ids, theirs.bos_id, theirs.adds_bos)
+    for text in [*CODE, *PROSE, *SPECIAL, *WORDS, "<|im_start|>user\n<|tool|> x<|im_end|>", ""]:
+        for special in (False, True):
+            ids = theirs.encode(text, special=special)
+            assert ids == mine.encode(text, special=special)
+            assert theirs.decode(ids, skip_special=False) == text
+    messages = [{"role": "user", "content": "Hi"}]
+    assert one.chat_template.render(messages) == other.chat_template.render(messages)
