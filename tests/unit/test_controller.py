@@ -111,7 +111,7 @@ def test_an_accelerator_gets_its_best_gamma(c: float, alpha: float) -> None:
     costs = PassCosts(64)
     model_speed(c, alpha, None, 300, v=FLAT, costs=costs)  # what the passes cost is known from then on
     ours = model_speed(c, alpha, None, v=FLAT, costs=costs)
-    best = max(model_speed(c, alpha, gamma, v=FLAT) for gamma in (3, 4, 5, 6, 7, 8, 10))
+    best = max(model_speed(c, alpha, gamma, v=FLAT) for gamma in (3, 4, 6, 8, 10))
     assert ours >= 0.97 * best
 
 
