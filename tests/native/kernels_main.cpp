@@ -15,9 +15,9 @@ namespace {
 
 using namespace ga;
 
-enum class Style { Plain, Tiny, Huge, Subnormal, Odd, Count };
+enum class Style { Plain, Tiny, Huge, Subnormal, Ties, Odd, Count };
 constexpr int kStyles = static_cast<int>(Style::Count);
-constexpr const char* kStyleNames[kStyles] = {"plain", "tiny", "huge", "subnormal", "odd"};
+constexpr const char* kStyleNames[kStyles] = {"plain", "tiny", "huge", "subnormal", "ties", "odd"};
 constexpr const char* kKindNames[kNumKinds] = {"F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"};
 
 // The same inputs on every machine (splitmix64).
@@ -39,6 +39,8 @@ class Noise {
       case Style::Tiny: return times_power(-60 - below(60));
       case Style::Huge: return times_power(20 + below(108));
       case Style::Subnormal: return std::bit_cast<float>(bits() & 0x807fffffu);
+      // Half-integers up to 127: with the largest in a block, its rounding to int8 meets exact ties.
+      case Style::Ties: return below(4) == 0 ? 127.0f : 0.5f * static_cast<float>(below(509) - 254);
       default: return below(16) == 0 ? odd() : 4.0f * plain();
     }
   }

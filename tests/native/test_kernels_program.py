@@ -1,7 +1,7 @@
 """The kernels without Python: every variant equals the scalar twin, and all architectures give the same bits.
 
 kernels_main.cpp runs here and, cross-compiled, in an emulator of an ARM processor. CMake builds it with the
-flags of the package, in build/, so that a second run compiles only what has changed.
+instruction-set flags of the package, in build/, so that a second run compiles only what has changed.
 """
 
 from __future__ import annotations
