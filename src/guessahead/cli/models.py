@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import click
@@ -12,18 +13,78 @@ from guessahead.cli.base import debug_option
 
 
 @click.command("models")
-@click.option("--json", "as_json", is_flag=True, help="A JSON list instead of a table.")
+@click.option(
+    "--info",
+    "model",
+    metavar="MODEL",
+    help="Tell what loading this model will take in memory, without loading it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 @debug_option
-def command(as_json: bool) -> None:
+def command(model: str | None, as_json: bool) -> None:
     """List the models of the catalogue: names, sizes, and whether they are in the cache.
 
-    Besides these, every command takes the path of a GGUF file.
+    Besides these, every command takes the path of a GGUF file or of a Hugging Face model folder, or the name
+    of a model on the hub.
     """
+    if model is not None:
+        facts = _info(model)
+        click.echo(json.dumps(facts) if as_json else _info_text(facts))
+        return
     rows = [_describe(name) for name in catalogue.entries()]
     if as_json:
         click.echo(json.dumps(rows))
     else:
         _print_table(rows)
+
+
+def _info(model: str) -> dict[str, Any]:
+    """What the header of a model says."""
+    from guessahead import memory
+    from guessahead.engines.native import NativeEngine
+    from guessahead.loading import open_checkpoint, resolve
+
+    path = resolve(model)
+    with open_checkpoint(path) as file:
+        needs = NativeEngine.needs(file)
+        tensors = [tensor for tensor in file.tensors.values() if len(tensor.shape) > 1]
+        architecture = file.metadata["general.architecture"]
+        formats = sorted({tensor.type.name for tensor in tensors})
+        num_parameters = sum(math.prod(tensor.shape) for tensor in file.tensors.values())
+    return {
+        "path": str(path),
+        "architecture": architecture,
+        "tensors": formats,
+        "num_parameters": num_parameters,
+        "context": needs.context,
+        "weight_bytes": needs.weights,
+        "buffer_bytes": needs.buffers,
+        "cache_bytes_per_token": needs.per_token,
+        "available_bytes": memory.available(),
+    }
+
+
+def _info_text(facts: dict[str, Any]) -> str:
+    from guessahead.memory import shown
+
+    per_token, context = facts["cache_bytes_per_token"], facts["context"]
+    free = facts["available_bytes"]
+    lines = [
+        ("model", f"{facts['path']}"),
+        (
+            "",
+            f"{facts['architecture']}, {facts['num_parameters']:,} parameters, {', '.join(facts['tensors'])}",
+        ),
+        ("weights", shown(facts["weight_bytes"])),
+        ("buffers", f"about {shown(facts['buffer_bytes'])} at most"),
+        ("cache", f"{shown(1000 * per_token)} for 1,000 tokens (half of it with --cache f16)"),
+        (
+            "",
+            f"{shown(context * per_token)} for the full context of {context:,} tokens (--context bounds it)",
+        ),
+        ("free", "unknown" if free is None else shown(free)),
+    ]
+    return "\n".join(f"{name:9}{text}".rstrip() for name, text in lines)
 
 
 def _describe(name: str) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from guessahead import _native
+from guessahead import _native, memory
 from guessahead.engines.base import EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.engines.native.architectures import ARCHITECTURES, Settings
 from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.engines.native.needs import memory_needs
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
 from guessahead.gguf import GGUFFile
 from guessahead.sampling import chooser_arguments
@@ -133,6 +134,10 @@ class NativeEngine:
         if context is not None and not 1 <= context <= config.context_length:
             raise ParameterError(f"context is {context}; this model allows 1 to {config.context_length}")
         context = config.context_length if context is None else context
+        needs = memory_needs(
+            checkpoint, max_rows=MAX_ROWS, context=context, threads=threads, half_cache=cache == "f16"
+        )
+        memory.check(needs, file.path)
         pool = _native.Pool(threads)
         try:
             built = ARCHITECTURES[config.architecture](
@@ -155,6 +160,20 @@ class NativeEngine:
         engine = cls(built.plan, info)
         engine.calibration_key = f"{built.plan.isa} {threads} {activations}"
         return engine
+
+    @staticmethod
+    def needs(
+        file: GGUFFile, *, threads: int | None = None, context: int | None = None, cache: str = "f32"
+    ) -> memory.Needs:
+        """What `from_gguf` with these settings will take in memory, from the file's header alone."""
+        checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
+        return memory_needs(
+            checkpoint,
+            max_rows=MAX_ROWS,
+            context=checkpoint.config.context_length if context is None else context,
+            threads=min(_num_cores(), MAX_THREADS) if threads is None else threads,
+            half_cache=cache == "f16",
+        )
 
     @property
     def info(self) -> EngineInfo:

@@ -1,0 +1,28 @@
+"""What a checkpoint takes in memory once the native engine has loaded it."""
+
+from __future__ import annotations
+
+from guessahead import _native
+from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.memory import Needs
+
+
+def memory_needs(
+    checkpoint: Checkpoint, *, max_rows: int, context: int, threads: int, half_cache: bool
+) -> Needs:
+    """From the header alone: nothing of the weights is read. Formats that are not supported count nothing."""
+    c = checkpoint.config
+    tensors = checkpoint.tensors
+    matrices = [t for t in tensors if len(t.shape) == 2 and t.type.name in _native.KINDS]
+    packed = sum(_native.packed_bytes(t.type.name, t.shape[0], t.shape[1]) for t in matrices)
+    vectors = sum(t.num_bytes for t in tensors if len(t.shape) == 1)
+    q_width, kv_width = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
+    # As the architectures lay them out, twice for what is quantised on the way: an upper bound.
+    row = 2 * (3 * c.width + 2 * q_width + 2 * kv_width + 3 * c.ffn_width) + c.vocab_size
+    return Needs(
+        weights=packed + vectors,
+        buffers=4 * max_rows * row,
+        per_token=2 * c.num_layers * kv_width * (2 if half_cache else 4),
+        context=context,
+        streams=threads,
+    )

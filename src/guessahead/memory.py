@@ -1,0 +1,132 @@
+"""What loading a model takes, from its header alone, and what this process may take."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from guessahead.errors import ModelError
+
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_MEMINFO: Final = Path("/proc/meminfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes of memory.
+
+    weights: repacked weights, all read into memory.
+    buffers: intermediate results of a pass, about.
+    per_token: keys and values of one token; a sequence takes them in pages of 64 tokens, as it grows.
+    context: tokens that a sequence may have.
+    streams: copies of the weights' address space (not memory) that are reserved, one for each thread.
+    """
+
+    weights: int
+    buffers: int
+    per_token: int
+    context: int
+    streams: int
+
+    @property
+    def to_load(self) -> int:
+        """Memory that is taken before the first token."""
+        return self.weights + self.buffers
+
+    @property
+    def full_context(self) -> int:
+        """Cache of a sequence that fills the context."""
+        return self.per_token * self.context
+
+
+def check(needs: Needs, path: Path) -> None:
+    """Raises ModelError, in one line, where loading would take more memory than there is."""
+    free = available()
+    if free is not None and needs.to_load > free:
+        raise ModelError(
+            f"{path}: loading takes {shown(needs.to_load)} of memory (weights {shown(needs.weights)}, "
+            f"buffers {shown(needs.buffers)}), but only {shown(free)} are free; take a smaller model or format"
+        )
+    room = address_space()
+    if room is not None and needs.weights * needs.streams + needs.buffers > room:
+        wanted = shown(needs.weights * needs.streams + needs.buffers)
+        raise ModelError(
+            f"{path}: loading takes {wanted} of address space, but the limit of this process (ulimit -v) "
+            f"leaves {shown(room)}; raise it, or use fewer threads"
+        )
+
+
+def available() -> int | None:
+    """Bytes that can still be used, file caches given up: of the machine, or of this process's control group
+    where that is less. None where the system does not say.
+    """
+    found = [each for each in (_machine(), *_groups()) if each is not None]
+    return min(found) if found else None
+
+
+def address_space() -> int | None:
+    """Bytes that the limit on this process's address space leaves; None without a limit."""
+    if resource is None:
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    used = 0
+    with contextlib.suppress(OSError, ValueError):
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return max(0, limit - used)
+
+
+def shown(num_bytes: int) -> str:
+    """For people: 1.5 GB, 93 MB, 12 kB."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if num_bytes >= size:
+            return (
+                f"{num_bytes / size:.3g} {unit}"
+                if num_bytes < 1000 * size
+                else f"{num_bytes / size:.0f} {unit}"
+            )
+    return f"{num_bytes / 1e3:.3g} kB"
+
+
+def _machine() -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in _MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _groups() -> list[int]:
+    """What each control group above this process leaves (version 2)."""
+    found = []
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        own = next((line[3:].lstrip("/") for line in lines if line.startswith("0::")), "")
+        group = _CGROUPS / own
+        for folder in (group, *group.parents):
+            if (folder / "memory.max").exists() and (left := _left(folder)) is not None:
+                found.append(left)
+    return found
+
+
+def _left(folder: Path) -> int | None:
+    """Its limit less what it uses, but for file caches, which are given up under pressure."""
+    with contextlib.suppress(OSError, ValueError):
+        limit = (folder / "memory.max").read_text().strip()
+        if limit == "max":
+            return None
+        used = int((folder / "memory.current").read_text())
+        facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return max(
+            0, int(limit) - used + int(facts.get("inactive_file", 0)) + int(facts.get("active_file", 0))
+        )
+    return None
