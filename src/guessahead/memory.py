@@ -53,7 +53,7 @@ def check(needs: Needs, path: Path) -> None:
     if free is not None and needs.to_load > free:
         raise ModelError(
             f"{path}: loading takes {shown(needs.to_load)} of memory (weights {shown(needs.weights)}, "
-            f"buffers {shown(needs.buffers)}), but only {shown(free)} are free; take a smaller model or format"
+            f"buffers {shown(needs.buffers)}), but only {shown(free)} are free; take a smaller model"
         )
     room = address_space()
     if room is not None and needs.weights * needs.streams + needs.buffers > room:

@@ -73,6 +73,7 @@ def test_config(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
         ("tokenizer.json", None, "tokenizer.json: cannot be read"),
         ("tokenizer.json", b"{}", "tokenizer.json: damaged, or of an unknown kind"),
         ("tokenizer_config.json", b'{"chat_template": 5}', "chat_template is not a text"),
+        ("tokenizer_config.json", rb'{"bos_token": "\ud800"}', "tokenizer.json: damaged"),
         (WEIGHTS, None, "neither model.safetensors nor"),
         (WEIGHTS, b"", "only 0 bytes"),
         (WEIGHTS, struct.pack("<Q", 1 << 62) + b"{}", "header claims 4611686018427387904 bytes"),

@@ -90,7 +90,9 @@ class _FolderTokenizer(Tokenizer):
 
     def _id_of(self, token: object) -> int | None:
         name = _token_text(token)
-        found = None if name is None else self._with_special.token_to_id(name)
+        if name is None:
+            return None
+        found = _guarded(self._path, lambda: self._with_special.token_to_id(name))
         return None if found is None else int(found)
 
     def _table(self, layout: Mapping[str, Any]) -> tuple[list[str], list[int]]:
