@@ -178,6 +178,8 @@ def test_tokenizers_of_other_kinds(folder: Path) -> None:
     layout = json.loads(path.read_text())
     path.write_text(json.dumps(layout | {"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True}}))
     refused(folder, "decoder is neither")
+    path.write_text(json.dumps(layout | {"model": layout["model"] | {"continuing_subword_prefix": "##"}}))
+    refused(folder, "continuing_subword_prefix '##' is not supported")
     path.write_text(
         json.dumps(layout | {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})
     )

@@ -39,6 +39,7 @@ class _FolderTokenizer(Tokenizer):
     def __init__(self, folder: Path, source: bytes, settings: Mapping[str, Any]) -> None:
         path = folder / "tokenizer.json"
         layout = parse_json(source, path)
+        _refuse_word_marks(path, layout.get("model"))
         text = source.decode(errors="replace")
         built = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
         plain = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
@@ -122,6 +123,13 @@ class _FolderTokenizer(Tokenizer):
         if SPACE in decoder or '"Metaspace"' in decoder:
             return True
         self._fail("its decoder is neither byte-level nor SentencePiece's, which is not supported")
+
+
+def _refuse_word_marks(path: Path, model: object) -> None:
+    """Marks of BERT's kin, which no model here has; the library panics where merges contradict them."""
+    for key in ("continuing_subword_prefix", "end_of_word_suffix"):
+        if isinstance(model, dict) and model.get(key):
+            raise TokenizerError(f"{path}: {key} {str(model[key])[:40]!r} is not supported")
 
 
 def _guarded(path: Path, call: Callable[[], _Result]) -> _Result:
