@@ -9,29 +9,34 @@
 namespace ga {
 
 void Plan::extend_rope(int positions) {
-  const std::size_t half = inverse_frequencies_.size();
-  if (half == 0 || cos_.size() >= positions * half) return;
   const int target = std::min(context_, (positions + 255) / 256 * 256);
-  for (int p = static_cast<int>(cos_.size() / half); p < target; ++p) {
-    for (double frequency : inverse_frequencies_) {
-      const SinCos angle = sin_cos(p * frequency);
-      cos_.push_back(static_cast<float>(angle.cos));
-      sin_.push_back(static_cast<float>(angle.sin));
+  for (const auto& rotation : rotations_) {
+    const std::size_t half = rotation->frequencies.size();
+    if (half == 0 || rotation->cos.size() >= positions * half) continue;
+    for (int p = static_cast<int>(rotation->cos.size() / half); p < target; ++p) {
+      for (double frequency : rotation->frequencies) {
+        const SinCos angle = sin_cos(p * frequency);
+        rotation->cos.push_back(static_cast<float>(angle.cos));
+        rotation->sin.push_back(static_cast<float>(angle.sin));
+      }
     }
   }
 }
 
 void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int heads,
-                     std::vector<double> inverse_frequencies, float scale) {
+                     std::vector<double> inverse_frequencies, float scale, int window, float cap) {
   Buffer &q = *buffers_.at(q_id), &k = *buffers_.at(k_id), &v = *buffers_.at(v_id), &dst = *buffers_.at(dst_id);
   if (heads % shape_.kv_heads != 0 || q.width != heads * shape_.head_dim || dst.width != q.width ||
       k.width != shape_.kv_heads * shape_.head_dim || v.width != k.width)
     throw std::invalid_argument("attention: shapes do not fit");
-  if (!inverse_frequencies_.empty() && inverse_frequencies_ != inverse_frequencies)
-    throw std::invalid_argument("attention: one set of rotation frequencies per plan");
-  inverse_frequencies_ = std::move(inverse_frequencies);
+  if (inverse_frequencies.size() * 2 > static_cast<std::size_t>(shape_.head_dim) || window < 0)
+    throw std::invalid_argument("attention: more rotated elements than a head has, or a negative window");
+  auto rotation = std::find_if(rotations_.begin(), rotations_.end(),
+                               [&](const auto& each) { return each->frequencies == inverse_frequencies; });
+  if (rotation == rotations_.end())
+    rotation = rotations_.insert(rotation, std::make_unique<Rotation>(Rotation{std::move(inverse_frequencies), {}, {}}));
   heads_ = std::max(heads_, heads);
-  const Attention job{layer, heads, scale, &q, &k, &v, &dst};
+  const Attention job{layer, heads, scale, window, cap, rotation->get(), &q, &k, &v, &dst};
   const int kv_heads = shape_.kv_heads;
   add("attention", [=, this](Pass& pass, int worker, Counter* counters) {
     OwnRange claims(static_cast<int>(pass.requests.size()) * kv_heads, pool_->size(), counters, worker);
@@ -66,11 +71,12 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
 // Rotates keys and queries of one key-value head, and stores keys and values.
 void Plan::rotate(const Attention& job, Request& request, int head) {
   const int dim = shape_.head_dim, group = job.heads / shape_.kv_heads;
-  const std::size_t half = inverse_frequencies_.size();
+  const std::size_t half = job.rotation->frequencies.size();
   const auto& places = request.sequence->rows();
   for (int i = 0; i < request.num; ++i) {
     const int row = request.first_row + i;
-    const float *cos = cos_.data() + places[i].position * half, *sin = sin_.data() + places[i].position * half;
+    const float *cos = job.rotation->cos.data() + places[i].position * half;
+    const float *sin = job.rotation->sin.data() + places[i].position * half;
     float* key = job.k->row(row) + head * dim;
     kernels_->rope(key, cos, sin, static_cast<int>(half), dim, 1.0f);
     request.sequence->store(job.layer, head, places[i], key, job.v->row(row) + head * dim);
@@ -89,25 +95,27 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
   Sequence& sequence = *request.sequence;
   const auto& places = sequence.rows();
   Scratch& scratch = scratch_[worker];
-  int last = 0;
+  int last = 0, first_seen = context_;
   for (int i = 0; i < request.num; ++i) {
     last = std::max(last, places[i].position);
+    first_seen = std::min(first_seen, job.first_seen(places[i].position));
     const int row = request.first_row + i;
     for (int h = head * group; h < (head + 1) * group; ++h) {
       Query& query = partial(job, row, h, segment, segments_);
       float* out = segments_ == 1 ? job.dst->row(row) + h * dim : partial_out_.data() + (&query - partials_.data()) * dim;
-      query = {job.q->row(row) + h * dim, out, 0.0f, 0.0f, places[i].position};
+      const int position = places[i].position;
+      query = {job.q->row(row) + h * dim, out, 0.0f, 0.0f, position, job.first_seen(position), job.cap};
     }
   }
   const int last_page = std::min(last / kPage, (segment + 1) * kSegmentPages - 1);
-  for (int page = segment * kSegmentPages; page <= last_page; ++page) {
+  for (int page = std::max(segment * kSegmentPages, first_seen / kPage); page <= last_page; ++page) {
     const int begin = page * kPage;
     const std::byte* block = sequence.block(job.layer, head, page);
     const std::byte* next = page < last / kPage ? sequence.block(job.layer, head, page + 1) : nullptr;
     scratch.order.clear();
     for (int i = 0; i < request.num; ++i) {
       const RowPlace& place = places[i];
-      if (place.position < begin) continue;
+      if (place.position < begin || job.first_seen(place.position) >= begin + kPage) continue;
       const std::size_t first = scratch.order.size();
       for (int h = head * group; h < (head + 1) * group; ++h)
         scratch.order.push_back(&partial(job, request.first_row + i, h, segment, segments_));

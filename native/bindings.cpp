@@ -356,9 +356,21 @@ NB_MODULE(_native, m) {
            nb::arg("src"), nb::arg("products"),
            "products: (matrix, destination buffer, bias vector or -1, add to the destination).")
       .def("attention", &Plan::attention, nb::arg("layer"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("dst"),
-           nb::arg("heads"), nb::arg("inverse_frequencies"), nb::arg("scale"))
+           nb::arg("heads"), nb::arg("inverse_frequencies"), nb::arg("scale"), nb::arg("window") = 0,
+           nb::arg("cap") = 0.0f,
+           "No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: scores "
+           "become cap * tanh(score / cap); 0 = as they are.")
       .def("gated", &Plan::gated, nb::arg("src"), nb::arg("gate_weight"), nb::arg("up_weight"), nb::arg("gate"),
-           nb::arg("up"), nb::arg("dst"), "dst = silu(src * gate_weight) * (src * up_weight).")
+           nb::arg("up"), nb::arg("dst"), nb::arg("gelu") = false,
+           "dst = act(src * gate_weight) * (src * up_weight); act is SiLU, or GELU (by tanh).")
+      .def("copy", &Plan::copy, nb::arg("src"), nb::arg("dst"))
+      .def("norm_groups", &Plan::norm_groups, nb::arg("buffer"), nb::arg("weight"), nb::arg("eps"), nb::arg("size"),
+           "RMS norm of every group of `size` columns by itself, in place.")
+      .def("add_scaled", &Plan::add_scaled, nb::arg("src"), nb::arg("dst"), nb::arg("scale") = 1.0f,
+           nb::arg("weight") = -1, nb::arg("eps") = 0.0f,
+           "dst += scale * src; with a weight, src is RMS-normalised first.")
+      .def("cap", &Plan::cap, nb::arg("buffer"), nb::arg("divisor"), nb::arg("cap"),
+           "x / divisor, then cap * tanh(that / cap) unless cap is 0; in place.")
       .def("tap", &Plan::tap, nb::arg("src"))
       .def("logits", &Plan::logits, nb::arg("src"))
       .def("new_sequence", &Plan::new_sequence)

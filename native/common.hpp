@@ -75,7 +75,9 @@ struct Query {
   float* out;      // [head_dim], unnormalised weighted sum of values
   float max;
   float sum;
-  int position;    // sees positions 0..position
+  int position;    // sees positions first..position
+  int first = 0;
+  float cap = 0.0f;  // scores become cap * tanh(score / cap); 0 = as they are
 };
 
 // Functions that exist once per instruction set. All variants give the same bits.
@@ -88,6 +90,9 @@ struct Kernels {
   void (*scale_mul)(const float* x, float scale, const float* weight, int n, float* y);
   void (*quantise)(const float* x, int k, const QuantRow& out);
   void (*silu_mul)(const float* gate, const float* up, float* y, int n);
+  void (*gelu_mul)(const float* gate, const float* up, float* y, int n);  // GELU by tanh
+  // x / divisor, then (cap != 0) cap * tanh(that / cap).
+  void (*cap)(float* x, float divisor, float cap, int n);
   // Rotates pairs (i, i + half) of x by the angles of one position and multiplies all n elements by `scale`.
   void (*rope)(float* x, const float* cos, const float* sin, int half, int n, float scale);
   // One block of 64 positions for several queries. keys: [head_dim][64], values: [64][head_dim]; f32 or f16.

@@ -99,6 +99,55 @@ void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
   });
 }
 
+void Plan::copy(int src_id, int dst_id) {
+  Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
+  if (src.width != dst.width) throw std::invalid_argument("copy: widths differ");
+  add("norm", [this, &src, &dst](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, pass.rows);
+    for (int r; claims.take(r);) {
+      std::copy_n(src.row(r), src.width, dst.row(r));
+      if (dst.quant.q != nullptr) kernels_->quantise(dst.row(r), dst.stride, dst.quant.row(r));
+    }
+  });
+}
+
+void Plan::norm_groups(int buffer_id, int weight_id, float eps, int size) {
+  Buffer& buffer = *buffers_.at(buffer_id);
+  const float* weight = vectors_.at(weight_id).get();
+  if (size < kLanes || size % kLanes != 0 || buffer.width % size != 0)
+    throw std::invalid_argument("norm_groups: a group is a multiple of 8 columns that divides the width");
+  add("norm", [this, &buffer, weight, eps, size](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, pass.rows);
+    for (int r; claims.take(r);)
+      for (float* x = buffer.row(r); x < buffer.row(r) + buffer.width; x += size)
+        kernels_->scale_mul(x, kernels_->rms_scale(x, eps, size), weight, size, x);
+  });
+}
+
+void Plan::add_scaled(int src_id, int dst_id, float scale, int weight_id, float eps) {
+  Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
+  if (src.width != dst.width) throw std::invalid_argument("add_scaled: widths differ");
+  const float* weight = weight_id < 0 ? nullptr : vectors_.at(weight_id).get();
+  add("norm", [this, &src, &dst, scale, weight, eps](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, pass.rows);
+    const int stride = static_cast<int>(src.stride);
+    for (int r; claims.take(r);) {
+      float *x = src.row(r), *y = dst.row(r);
+      if (weight != nullptr) kernels_->scale_mul(x, kernels_->rms_scale(x, eps, src.width), weight, stride, x);
+      for (int i = 0; i < src.width; ++i) y[i] += x[i] * scale;
+    }
+  });
+}
+
+void Plan::cap(int buffer_id, float divisor, float most) {
+  Buffer& buffer = *buffers_.at(buffer_id);
+  const int stride = static_cast<int>(buffer.stride), columns = round_up((stride + pool_->size() - 1) / pool_->size(), kBlock);
+  add("head", [this, &buffer, divisor, most, stride, columns](Pass& pass, int worker, Counter*) {
+    const int first = worker * columns, n = std::min(columns, stride - first), rows = rows_of(buffer, pass);
+    for (int r = 0; r < rows && n > 0; ++r) kernels_->cap(buffer.row(r) + first, divisor, most, n);
+  });
+}
+
 // Adds a matrix to the lists of the workers.
 void Plan::add_chunks(std::vector<std::vector<Chunk>>& lists, int part, const Weight& weight, const Buffer& src,
                       Buffer& dst, int tiles_per_chunk) const {
@@ -149,7 +198,7 @@ void Plan::matmul(int src_id, std::vector<Product> products) {
 }
 
 void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate_id,
-                 int up_id, int dst_id) {
+                 int up_id, int dst_id, bool gelu) {
   Buffer &src = *buffers_.at(src_id), &gate = *buffers_.at(gate_id), &up = *buffers_.at(up_id),
          &dst = *buffers_.at(dst_id);
   if (dst.width != gate.width || gate_weight->n != up_weight->n) throw std::invalid_argument("gated: shapes do not fit");
@@ -171,7 +220,7 @@ void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_pt
       const int n = std::min<int>(round_up(chunks->first.end * kLanes, kBlock), dst.stride) - column;
       for (int r = 0; r < pass.rows; ++r) {
         float* out = dst.row(r) + column;
-        kernels_->silu_mul(gate.row(r) + column, up.row(r) + column, out, n);
+        (gelu ? kernels_->gelu_mul : kernels_->silu_mul)(gate.row(r) + column, up.row(r) + column, out, n);
         if (dst.quant.q != nullptr) kernels_->quantise(out, n, dst.quant.row(r, column));
       }
     }

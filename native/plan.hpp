@@ -116,11 +116,19 @@ class Plan {
     bool accumulate;
   };
   void matmul(int src, std::vector<Product> products);
+  void copy(int src, int dst);
+  // Normalises, in place, every group of `size` columns by itself.
+  void norm_groups(int buffer, int weight, float eps, int size);
+  // dst += scale * src, where src is normalised first, in place, if there is a weight (else -1).
+  void add_scaled(int src, int dst, float scale, int weight, float eps);
+  // x / divisor, then (cap != 0) cap * tanh(that / cap), in place.
+  void cap(int buffer, float divisor, float cap);
+  // No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: see Query.
   void attention(int layer, int q, int k, int v, int dst, int heads, std::vector<double> inverse_frequencies,
-                 float scale);
-  // dst = silu(src * gate_weight) * (src * up_weight); `gate` and `up` hold the two products.
+                 float scale, int window, float cap);
+  // dst = act(src * gate_weight) * (src * up_weight), act = SiLU or GELU; `gate` and `up` hold the two products.
   void gated(int src, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate, int up,
-             int dst);
+             int dst, bool gelu);
   void tap(int src);     // remember these rows if hidden states are wanted
   void logits(int src);  // the compact buffer to choose from
 
@@ -151,10 +159,18 @@ class Plan {
     Work work;
     When when;
   };
+  struct Rotation {  // by angles position * frequency
+    std::vector<double> frequencies;
+    std::vector<float> cos, sin;                   // [position][frequency]
+  };
   struct Attention {
     int layer, heads;
     float scale;
+    int window;
+    float cap;
+    const Rotation* rotation;
     Buffer *q, *k, *v, *dst;
+    int first_seen(int position) const { return window > 0 && position >= window ? position - window + 1 : 0; }
   };
 
   void check(const std::vector<Request>& requests) const;
@@ -184,8 +200,7 @@ class Plan {
   std::vector<std::unique_ptr<float[]>> vectors_;
   std::vector<Operation> operations_;
   std::vector<Counter> counters_;                  // [2][workers]: operations take turns
-  std::vector<double> inverse_frequencies_;
-  std::vector<float> cos_, sin_;                   // [position][half]
+  std::vector<std::unique_ptr<Rotation>> rotations_;
   struct Scratch {                                 // per worker
     std::vector<Query*> order;
     std::vector<std::byte> block;                  // one page of one head with a path's rows laid over it

@@ -22,6 +22,7 @@ import numpy as np
 
 from guessahead.gguf import GGMLType, NewTensor, dequantize, quantize, write_gguf
 from guessahead.types import Float32
+from tests.families import FAMILIES, Family
 
 CORPUS = (
     "the quick brown fox jumps over the lazy dog and then the lazy dog jumps over the quick brown fox; "
@@ -75,16 +76,24 @@ class TinyModel:
         """The weights under the names, and with the row order, of the original (transformers) checkpoint."""
         renamed = {}
         for name, values in self.weights.items():
-            if self.arch == "llama" and name.endswith(("attn_q.weight", "attn_k.weight")):
+            if name == "rope_freqs.weight":  # the original has a formula instead
+                continue
+            if self.family.paired and name.endswith(("attn_q.weight", "attn_k.weight")):
                 heads = self.heads if "attn_q" in name else self.kv_heads
                 values = to_original_rows(values, heads)
-            renamed[original_name(name)] = values
+            elif values.ndim == 1 and self.family.shift:
+                values = values - np.float32(self.family.shift)
+            renamed[original_name(name, self.family)] = values
         if self.tied:
             renamed["lm_head.weight"] = renamed["model.embed_tokens.weight"]
         return renamed
 
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.arch]
+
     def config(self) -> dict[str, object]:
-        """Arguments of transformers' LlamaConfig or Qwen2Config."""
+        """Arguments of the configuration class of transformers."""
         config: dict[str, object] = {
             "vocab_size": self.vocab,
             "hidden_size": self.width,
@@ -97,7 +106,8 @@ class TinyModel:
             "rms_norm_eps": self.epsilon,
             "tie_word_embeddings": self.tied,
         }
-        return config | ({"head_dim": self.head_dim} if self.arch == "llama" else {})
+        config |= self.family.config_of(self)
+        return config | ({"head_dim": self.head_dim} if self.family.has_head_dim else {})
 
 
 def tiny_gguf(
@@ -107,7 +117,7 @@ def tiny_gguf(
     format: str = "Q4_1",
     formats: Mapping[str, str] | None = None,
     vocab: int = NUM_TOKENS,
-    layers: int = 2,
+    layers: int | None = None,
     width: int | None = None,
     heads: int = 4,
     kv_heads: int = 2,
@@ -122,7 +132,7 @@ def tiny_gguf(
 ) -> TinyModel:
     """Write a random model and say what is in it.
 
-    arch: "llama" or "qwen2" (which has q, k and v biases).
+    arch: one of tests/families.py, e.g. "llama", or "qwen2" (which has q, k and v biases).
     format: type of all matrices; formats: exceptions by the stem of the name, e.g. {"token_embd": "Q8_0"}.
     vocab: rows of the embedding, at least NUM_TOKENS; what is more is filled with unused tokens.
     width: default 64, or 256 where a format has blocks of 256; so for ffn, with twice that.
@@ -135,7 +145,7 @@ def tiny_gguf(
         path=Path(path),
         arch=arch,
         vocab=vocab,
-        layers=layers,
+        layers=layers or FAMILIES[arch].layers,
         width=width,
         heads=heads,
         kv_heads=kv_heads,
@@ -154,11 +164,11 @@ def tiny_gguf(
         data = quantize(values, kind)
         model.weights[name] = dequantize(data, kind).reshape(values.shape)
         tensors.append(NewTensor(name, kind, values.shape, lambda data=data: (data,)))
-    write_gguf(path, _metadata(model) | tokenizer_metadata(vocab, pre or _PRE[arch]), tensors)
+    write_gguf(path, _metadata(model) | tokenizer_metadata(vocab, pre or _PRE.get(arch, "smollm")), tensors)
     return model
 
 
-_PRE = {"llama": "smollm", "qwen2": "qwen2"}
+_PRE = {"qwen2": "qwen2", "qwen3": "qwen2"}
 
 
 def to_gguf_rows(values: Float32, heads: int) -> Float32:
@@ -171,11 +181,11 @@ def to_original_rows(values: Float32, heads: int) -> Float32:
     return values.reshape(heads, -1, 2, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
 
 
-def original_name(name: str) -> str:
+def original_name(name: str, family: Family = FAMILIES["llama"]) -> str:
     """GGUF name -> transformers name: blk.0.attn_q.weight -> model.layers.0.self_attn.q_proj.weight."""
     *block, stem, suffix = name.split(".")
     prefix = f"model.layers.{block[1]}." if block else ""
-    return f"{prefix}{_ORIGINAL_NAMES[stem]}.{suffix}"
+    return f"{prefix}{(_ORIGINAL_NAMES | dict(family.names))[stem]}.{suffix}"
 
 
 def _random_weights(model: TinyModel, head_scale: float, seed: int) -> dict[str, Float32]:
@@ -212,12 +222,12 @@ def _random_weights(model: TinyModel, head_scale: float, seed: int) -> dict[str,
         weights["output_norm.weight"] *= np.float32(head_scale)
     else:
         weights["output.weight"] = matrix(model.vocab, width, head_scale)
-    return weights
+    return model.family.change(weights, model)
 
 
 def _metadata(model: TinyModel) -> dict[str, object]:
-    arch = model.arch
-    return {
+    arch = model.family.arch
+    metadata = {
         "general.architecture": arch,
         "general.name": f"tiny {arch}",
         f"{arch}.block_count": model.layers,
@@ -233,6 +243,7 @@ def _metadata(model: TinyModel) -> dict[str, object]:
         f"{arch}.rope.dimension_count": model.head_dim,
         f"{arch}.vocab_size": model.vocab,
     }
+    return metadata | {f"{arch}.{key}": value for key, value in model.family.keys.items()}
 
 
 def tokenizer_metadata(vocab: int = NUM_TOKENS, pre: str = "smollm") -> dict[str, object]:

@@ -24,6 +24,24 @@ static inline V exp_lanes(V x) {
   p = fma(p, r, all<V>(1.0f));
   return mul(p, pow2(n));
 }
+// tanh by e^2x - 1, which keeps its relative accuracy where x is small.
+static inline F8 tanh8(F8 x) {
+  x = min(max(add(x, x), set1(-40.0f)), set1(40.0f));
+  const F8 magic = set1(12582912.0f), one = set1(1.0f);
+  const F8 n = sub(fma(x, set1(1.44269504f), magic), magic);
+  F8 r = fma(n, set1(-0.693145752f), x);
+  r = fma(n, set1(-1.42860682e-6f), r);
+  F8 p = set1(1.0f / 5040);  // (e^r - 1) / r
+  p = fma(p, r, set1(1.0f / 720));
+  p = fma(p, r, set1(1.0f / 120));
+  p = fma(p, r, set1(1.0f / 24));
+  p = fma(p, r, set1(1.0f / 6));
+  p = fma(p, r, set1(0.5f));
+  p = fma(p, r, one);
+  const F8 power = pow2(n), z = fma(power, mul(p, r), sub(power, one));
+  return div(z, add(z, set1(2.0f)));
+}
+static inline F8 capped(F8 x, float cap) { return mul(tanh8(div(x, set1(cap))), set1(cap)); }
 static inline F8 exp8(F8 x) { return exp_lanes(x); }
 static inline float exp1(float x) {
   float lanes[8];
@@ -85,6 +103,22 @@ static void silu_mul(const float* gate, const float* up, float* y, int n) {
   for (int i = 0; i < n; i += 8) {
     const F8 g = load(gate + i);
     store(y + i, mul(div(g, add(set1(1.0f), exp8(neg(g)))), load(up + i)));
+  }
+}
+
+// x / 2 (1 + tanh u) = x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+static void gelu_mul(const float* gate, const float* up, float* y, int n) {
+  for (int i = 0; i < n; i += 8) {
+    const F8 g = load(gate + i);
+    const F8 cubic = fma(mul(mul(g, g), g), set1(0.044715f), g);
+    store(y + i, mul(div(g, add(set1(1.0f), exp8(mul(cubic, set1(-1.59576912f))))), load(up + i)));
+  }
+}
+
+static void cap(float* x, float divisor, float most, int n) {
+  for (int i = 0; i < n; i += 8) {
+    const F8 value = div(load(x + i), set1(divisor));
+    store(x + i, most == 0.0f ? value : capped(value, most));
   }
 }
 
@@ -296,14 +330,18 @@ static inline void scores(Query* const* queries, const T* keys, int head_dim, co
   }
 }
 
-// weights[0..valid) become e^(score - max), the rest 0; returns max, puts the sum into `sum`.
-static inline float soften(float* weights, int valid, float& sum) {
+// weights[hidden..valid) become e^(score - max), the rest 0; returns max, puts the sum into `sum`.
+static inline float soften(float* weights, int hidden, int valid, float cap, float& sum) {
   const float lowest = -__builtin_inff();
+  if (cap != 0.0f)
+    for (int i = 0; i < kPage; i += 8) store(weights + i, capped(load(weights + i), cap));
+  for (int i = 0; i < hidden; ++i) weights[i] = lowest;
   F8 largest = set1(lowest);
   for (int i = 0; i < kPage; i += 8) largest = max(keep_first(load(weights + i), valid - i, lowest), largest);
   const float most = max_lanes(largest);
   for (int i = 0; i < kPage; i += kWideTiles * kLanes)
     store_tiles(weights + i, exp_lanes(sub(wide_load(weights + i), all<FW>(most))));
+  for (int i = 0; i < hidden; ++i) weights[i] = 0.0f;
   F8 total = zero();
   for (int i = 0; i < kPage; i += 8) {
     const F8 e = keep_first(load(weights + i), valid - i, 0.0f);
@@ -375,7 +413,8 @@ static inline void attend_group(Query* const* queries, const T* keys, const T* v
     const int seen = queries[q]->position - first_position + 1;
     valid[q] = seen < kPage ? seen : kPage;
     float sum;
-    const float most = soften(weights[q], valid[q], sum);
+    const int before = queries[q]->first - first_position, hidden = before > 0 ? before : 0;
+    const float most = soften(weights[q], hidden, valid[q], queries[q]->cap, sum);
     shares[q] = shares_of(*queries[q], most, sum);
   }
   for (int d = 0; d < head_dim;) {
@@ -462,6 +501,6 @@ static double peak_int8(long rounds) {
 
 static const Kernels& table(const char* name) {
   static const Kernels kernels = {name,     kMostRows, GA_QUANTISED(matmul_int8), GA_KINDS(matmul_float), rms_scale, scale_mul,
-                                  quantise, silu_mul,                  rope,                   attend, attend_half, combine, peak_int8, peak_float};
+                                  quantise, silu_mul, gelu_mul, cap, rope,                   attend, attend_half, combine, peak_int8, peak_float};
   return kernels;
 }

@@ -97,7 +97,7 @@ struct Trial {
 std::vector<float> run_rest(const Kernels& kernels) {
   constexpr int n = 64;
   Noise noise;
-  std::vector<float> a(n), b(n), page(2 * kPage * n), out(3 * n);
+  std::vector<float> a(n), b(n), page(2 * kPage * n), out(5 * n);
   for (float& value : a) value = 4.0f * noise.value();
   for (float& value : b) value = noise.value();
   for (float& value : page) value = noise.value();
@@ -105,6 +105,9 @@ std::vector<float> run_rest(const Kernels& kernels) {
   kernels.silu_mul(a.data(), b.data(), out.data() + n, n);
   std::memcpy(out.data() + 2 * n, a.data(), n * sizeof(float));
   kernels.rope(out.data() + 2 * n, b.data(), a.data(), 20, n, 0.3f);
+  kernels.gelu_mul(a.data(), b.data(), out.data() + 3 * n, n);
+  std::memcpy(out.data() + 4 * n, a.data(), n * sizeof(float));
+  kernels.cap(out.data() + 4 * n, 1.5f, 2.0f, n);
   std::vector<std::uint16_t> half_page(page.size());
   for (std::size_t i = 0; i < page.size(); ++i) half_page[i] = float_to_half(page[i]);
   std::vector<float> queries_of(7 * n), results(7 * n);
@@ -112,7 +115,7 @@ std::vector<float> run_rest(const Kernels& kernels) {
   Query queries[7];
   Query* order[7];
   for (int i = 0; i < 7; ++i) {
-    queries[i] = {&queries_of[i * n], &results[i * n], 0, 0, 10 + 17 * i};
+    queries[i] = {&queries_of[i * n], &results[i * n], 0, 0, 10 + 17 * i, i == 3 ? 20 : 0, i == 1 ? 1.5f : 0.0f};
     order[i] = queries + i;
   }
   kernels.attend(order, 7, page.data(), page.data() + kPage * n, 0, n, nullptr);

@@ -166,9 +166,35 @@ class Plan:
         heads: int,
         inverse_frequencies: _Sequence[float],
         scale: float,
-    ) -> None: ...
-    def gated(self, src: int, gate_weight: Matrix, up_weight: Matrix, gate: int, up: int, dst: int) -> None:
-        """dst = silu(src * gate_weight) * (src * up_weight)."""
+        window: int = 0,
+        cap: float = 0.0,
+    ) -> None:
+        """No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all.
+
+        cap: scores become cap * tanh(score / cap); 0 = as they are.
+        """
+
+    def gated(
+        self,
+        src: int,
+        gate_weight: Matrix,
+        up_weight: Matrix,
+        gate: int,
+        up: int,
+        dst: int,
+        gelu: bool = False,
+    ) -> None:
+        """dst = act(src * gate_weight) * (src * up_weight); act is SiLU, or GELU (by tanh)."""
+
+    def copy(self, src: int, dst: int) -> None: ...
+    def norm_groups(self, buffer: int, weight: int, eps: float, size: int) -> None:
+        """RMS norm of every group of `size` columns by itself, in place."""
+
+    def add_scaled(self, src: int, dst: int, scale: float = 1.0, weight: int = -1, eps: float = 0.0) -> None:
+        """dst += scale * src; with a weight, src is RMS-normalised first."""
+
+    def cap(self, buffer: int, divisor: float, cap: float) -> None:
+        """x / divisor, then cap * tanh(that / cap) unless cap is 0; in place."""
 
     def tap(self, src: int) -> None: ...
     def logits(self, src: int) -> None: ...

@@ -12,6 +12,7 @@ import pytest
 from guessahead import _native
 from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.native import NativeEngine
+from tests.families import FAMILIES
 from tests.native.rows import Truth, cache_of, greedy, hidden_of, load, one_by_one
 from tests.tiny import TinyModel, tiny_gguf
 
@@ -25,6 +26,7 @@ ODD_HEADS = {"arch": "llama", "heads": 3, "kv_heads": 1, "head_dim": 40, "tied":
 MODELS = [
     *((shape, format, "f32") for shape in SHAPES for format in FORMATS),
     *(("llama", format, "f32") for format in ("Q4_0", "IQ4_NL", "Q3_K")),
+    *((family, "Q8_0", "f32") for family in FAMILIES if family not in SHAPES),
     ("odd", "F32", "f32"),
     ("llama", "Q4_1", "f16"),
     ("odd", "F32", "f16"),
@@ -34,12 +36,18 @@ CACHES: dict[Path, str] = {}
 NUM_GREEDY = 140  # so that sequences cross two page borders
 
 
+def shape_of(name: str) -> dict[str, Any]:
+    if name == "odd":
+        return ODD_HEADS
+    return SHAPES.get(name, {"arch": name})
+
+
 @pytest.fixture(scope="module", params=MODELS, ids="-".join)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     shape, format, cache = request.param
     path = tmp_path_factory.mktemp("tiny") / "m.gguf"
     CACHES[path] = cache
-    return tiny_gguf(path, format=format, seed=3, **SHAPES.get(shape, ODD_HEADS))
+    return tiny_gguf(path, format=format, seed=3, **shape_of(shape))
 
 
 @pytest.fixture(scope="module")

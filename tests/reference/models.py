@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+import transformers
+from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from guessahead.gguf import GGUFFile, dequantize
 from guessahead.types import Float32
+from tests.families import FAMILIES, llama3_frequencies
 from tests.tiny import original_name, to_original_rows
 
 Logits = npt.NDArray[np.floating[Any]]
-_CLASSES: dict[str, tuple[Any, Any]] = {
-    "llama": (LlamaConfig, LlamaForCausalLM),
-    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
-}
 
 
 def float32_model(arch: str, config: Mapping[str, object], weights: Mapping[str, Float32]) -> PreTrainedModel:
@@ -40,7 +38,7 @@ def float64_model(arch: str, config: Mapping[str, object], weights: Mapping[str,
     for name, module in list(model.named_modules()):
         if type(module).__name__.endswith("RMSNorm"):
             norm = torch.nn.RMSNorm(module.weight.shape, epsilon, dtype=torch.float64)
-            norm.weight = module.weight
+            norm.weight = torch.nn.Parameter(module.weight + FAMILIES[arch].shift)
             model.set_submodule(name, norm)
     model.set_submodule("model.rotary_emb", _Rotary(model.config))
     return model
@@ -99,10 +97,11 @@ def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, Float32]]:
     return config, weights
 
 
-def quantised_names(path: Path) -> set[str]:
+def quantised_names(path: Path, arch: str = "llama") -> set[str]:
     """transformers' names of the weights that are quantised in the file."""
     with GGUFFile.open(path) as file:
-        names = {original_name(tensor) for tensor, info in file.tensors.items() if info.type.block_size > 1}
+        quantised = [name for name, info in file.tensors.items() if info.type.block_size > 1]
+        names = {original_name(name, FAMILIES[arch]) for name in quantised}
         if "output.weight" not in file.tensors and "model.embed_tokens.weight" in names:
             names.add("lm_head.weight")
     return names
@@ -115,12 +114,28 @@ def _model(
     dtype: torch.dtype,
     attention: str,
 ) -> PreTrainedModel:
-    config_class, model_class = _CLASSES[arch]
-    settings = config_class(**config, attn_implementation=attention)
+    original = FAMILIES[arch].original
+    model_class = getattr(transformers, original + "ForCausalLM")
+    settings = model_class.config_class(**config, attn_implementation=attention)
     model: PreTrainedModel = model_class(settings).to(dtype).eval()
     # strict: every parameter is given, and nothing else is
     model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()}, strict=True)
     return model
+
+
+def _frequencies(
+    dim: int,
+    rope_theta: float,
+    rope_type: str = "default",
+    factor: float = 1.0,
+    partial_rotary_factor: float = 1.0,
+    **_: object,
+) -> torch.Tensor:
+    rotated = int(dim * partial_rotary_factor)
+    frequencies = rope_theta ** -(np.arange(0, rotated, 2) / rotated)
+    if rope_type == "llama3":
+        return torch.tensor(llama3_frequencies(frequencies, factor))
+    return torch.tensor(frequencies / factor)
 
 
 class _Rotary(torch.nn.Module):
@@ -129,11 +144,15 @@ class _Rotary(torch.nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        exponents = torch.arange(0, dim, 2, dtype=torch.float64) / dim
-        self.frequencies = config.rope_parameters["rope_theta"] ** -exponents
+        settings = config.rope_parameters
+        if "rope_theta" in settings:
+            settings = {None: settings}
+        self.frequencies = {kind: _frequencies(dim, **each) for kind, each in settings.items()}
 
-    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        angles = position_ids[..., None].to(torch.float64) * self.frequencies
+    def forward(
+        self, x: torch.Tensor, position_ids: torch.Tensor, layer_type: str | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        angles = position_ids[..., None].to(torch.float64) * self.frequencies[layer_type]
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos(), angles.sin()
 
@@ -145,12 +164,17 @@ def _attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
     **_: object,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention of a whole sequence, [1, heads, positions, head_dim] -> [1, positions, heads, ...]."""
     groups = module.num_key_value_groups
     key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     scores = query @ key.transpose(2, 3) * scaling
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-    weights = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    every = torch.ones(scores.shape[-2:], dtype=torch.bool)
+    unseen = every.triu(1) if sliding_window is None else every.triu(1) | every.tril(-sliding_window)
+    weights = scores.masked_fill(unseen, -torch.inf).softmax(dim=-1)
     return (weights @ value).transpose(1, 2).contiguous(), None

@@ -11,6 +11,7 @@ import pytest
 
 from guessahead.types import Int32
 from tests.conftest import Report
+from tests.families import FAMILIES
 from tests.reference import engine as ours
 from tests.reference import models
 from tests.reference.measure import Errors, divergence, errors
@@ -39,6 +40,18 @@ CASES = [
     for arch in ("llama", "qwen2")
     for name in SHAPES
     if arch == "llama" or name not in ONLY_LLAMA
+]
+# The other architectures: what they have of their own does not depend on the format.
+CASES += [
+    (arch, name)
+    for arch, family in FAMILIES.items()
+    if arch not in ("llama", "qwen2")
+    for name in ("f32-wide-heads" if family.has_head_dim else "f32-grouped", "q8_0-24")
+]
+FAULTS = [
+    pytest.param(arch, fault, id=f"{arch}-{number}")
+    for arch, family in FAMILIES.items()
+    for number, fault in enumerate(family.faults)
 ]
 
 
@@ -85,7 +98,7 @@ def test_int8_does_what_it_says(model: TinyModel, report: Report) -> None:
     f32, int8 = (
         ours.all_logits(ours.load(model.path, route, model.context), text(model)) for route in ("f32", "int8")
     )
-    quantised = models.quantised_names(model.path)
+    quantised = models.quantised_names(model.path, model.arch)
     if not quantised:
         np.testing.assert_array_equal(int8, f32)
         return
@@ -103,5 +116,14 @@ def test_int8_does_what_it_says(model: TinyModel, report: Report) -> None:
 )
 def test_a_small_fault_is_noticed(tmp_path: Path, fault: dict[str, object]) -> None:
     found = measure(tiny_gguf(tmp_path / "tiny.gguf", format="F32"), **fault)
+    with pytest.raises(AssertionError):
+        found.check()
+
+
+@pytest.mark.parametrize(("arch", "fault"), FAULTS)
+def test_what_an_architecture_has_of_its_own_is_noticed(
+    tmp_path: Path, arch: str, fault: dict[str, object]
+) -> None:
+    found = measure(tiny_gguf(tmp_path / "tiny.gguf", arch, format="F32"), **fault)
     with pytest.raises(AssertionError):
         found.check()

@@ -1,204 +1,152 @@
-"""Each architecture as a page of Python: it describes one pass over a `PlanBuilder`.
+"""The architectures: what each has of its own, from the keys of its GGUF files (llama.cpp's conventions).
 
-Buffers are named by small integers. All rows of a pass go through every operation together.
+Each function says how a checkpoint is built; `builder.py` does it. Sources are the models' papers and their
+implementations in transformers, with which tests/reference compares each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
-import numpy as np
+from guessahead.engines.native.builder import Attention, Builder, Built, Design, Settings, default_scale
+from guessahead.engines.native.checkpoint import MAX_CONTEXT, Checkpoint
+from guessahead.engines.native.rotation import rotation_frequencies
 
-from guessahead import _native
-from guessahead.engines.native.checkpoint import Checkpoint, Config
-from guessahead.gguf import TensorInfo
-from guessahead.types import Int32
+__all__ = ["ARCHITECTURES", "DESIGNS", "Built", "Settings"]
 
-MATRIX_TYPES = frozenset(_native.FORMATS)
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A plan ready to run. bytes_per_pass: weight bytes that every pass with a choice reads."""
-
-    plan: _native.Plan
-    bytes_per_pass: int
+Describe = Callable[[Checkpoint], Design]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a model is to be run, whatever its architecture.
-
-    max_rows: most rows of a pass. context: most positions of a sequence. int8: quantised weights meet int8
-    activations. half_cache: keys and values are kept as f16. isa: instruction set, "" = the best.
-    """
-
-    pool: _native.Pool
-    max_rows: int
-    context: int
-    int8: bool
-    half_cache: bool
-    isa: str
+def frequencies_of(checkpoint: Checkpoint) -> list[float]:
+    """The frequencies of rotation that most architectures use; `rope_freqs` divides each (Llama 3)."""
+    c = checkpoint.config
+    frequencies = [each / c.rope_factor for each in rotation_frequencies(c.rope_dim, c.rope_base)]
+    if not checkpoint.has("rope_freqs.weight"):
+        return frequencies
+    factors = checkpoint.vector("rope_freqs.weight", c.rope_dim // 2).tolist()
+    if not all(1e-6 <= factor <= 1e6 for factor in factors):
+        checkpoint.fail("tensor 'rope_freqs.weight' holds factors that are no positive numbers")
+    return [each / factor for each, factor in zip(frequencies, factors, strict=True)]
 
 
-class Weights:
-    """Loads weights of a checkpoint into native memory and counts what a pass reads of them.
-
-    Load them in the order in which a pass reads them: they lie in memory in that order.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, pool: _native.Pool) -> None:
-        self._checkpoint, self._pool = checkpoint, pool
-        matrices = [tensor for tensor in checkpoint.tensors if len(tensor.shape) == 2]
-        known = [tensor for tensor in matrices if tensor.type.name in MATRIX_TYPES]
-        num_bytes = sum(_native.packed_bytes(t.type.name, *t.shape) for t in known)
-        self._arena = _native.Arena(num_bytes, pool.size)  # address space: what no worker needs costs nothing
-        self.num_bytes = 0
-
-    def matrix(
-        self, name: str, num_rows: int, num_columns: int, order: Int32 | None = None, *, streamed: bool = True
-    ) -> _native.Matrix:
-        """order: which file row becomes output i. streamed: a pass reads all of it."""
-        tensor = self._checkpoint.matrix(name, num_rows, num_columns)
-        matrix = self._pack(tensor, name, num_rows, num_columns, order)
-        if streamed:
-            self.num_bytes += matrix.num_bytes
-        return matrix
-
-    def _pack(
-        self, tensor: TensorInfo, name: str, num_rows: int, num_columns: int, order: Int32 | None
-    ) -> _native.Matrix:
-        if tensor.type.name not in MATRIX_TYPES:
-            known = ", ".join(_native.FORMATS)
-            self._checkpoint.fail(f"tensor {name!r} is {tensor.type.name}; supported are {known}")
-        data = np.frombuffer(tensor.data, np.uint8)
-        return _native.Matrix.pack(
-            self._pool, tensor.type.name, num_rows, num_columns, data, order, self._arena
-        )
+def design(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits: Any) -> Design:
+    """A design whose layers all rotate alike. windows: per layer; None = the file's in all of them."""
+    c = checkpoint.config
+    frequencies = frequencies_of(checkpoint)
+    windows = [c.sliding_window] * c.num_layers if windows is None else windows
+    traits.setdefault("attention_scale", default_scale(c.head_dim))
+    return Design(layers=[Attention(frequencies, window) for window in windows], **traits)
 
 
-def rotation_frequencies(head_dim: int, base: float) -> list[float]:
-    """base^(-2i/head_dim), i < head_dim/2, correctly rounded: a power function of a C library is not."""
-    with localcontext() as context:
-        context.prec = 40
-        log = Decimal(base).ln()
-        return [float((-2 * i * log / head_dim).exp()) for i in range(head_dim // 2)]
+def llama(checkpoint: Checkpoint) -> Design:
+    """Llama 2 and 3, Mistral (with its sliding window, where the file names one), SmolLM2, TinyLlama, ..."""
+    return design(checkpoint, paired_rope=True)
 
 
-def halves_from_pairs(num_heads: int, head_dim: int) -> Int32:
-    """Row order that turns rotation of neighbours (2i, 2i + 1) into rotation of (i, i + head_dim/2).
-
-    GGUF files of the llama architecture keep q and k for the former; the kernels know the latter only.
-    """
-    within = np.arange(head_dim).reshape(head_dim // 2, 2).T.reshape(-1)
-    return (np.arange(num_heads)[:, None] * head_dim + within).reshape(-1).astype(np.int32)
+def qwen2(checkpoint: Checkpoint) -> Design:
+    """Qwen 2 and 2.5: biases on q, k and v. Their files name no window."""
+    return design(checkpoint, qkv_bias=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """The matrices of one layer, in the order in which a pass reads them."""
-
-    query: _native.Matrix
-    key: _native.Matrix
-    value: _native.Matrix
-    output: _native.Matrix
-    gate: _native.Matrix
-    up: _native.Matrix
-    down: _native.Matrix
-
-    @classmethod
-    def load(
-        cls, weights: Weights, c: Config, name: str, q_order: Int32 | None, k_order: Int32 | None
-    ) -> _Layer:
-        q_width, kv_width = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
-        return cls(
-            query=weights.matrix(name + "attn_q.weight", q_width, c.width, q_order),
-            key=weights.matrix(name + "attn_k.weight", kv_width, c.width, k_order),
-            value=weights.matrix(name + "attn_v.weight", kv_width, c.width),
-            output=weights.matrix(name + "attn_output.weight", c.width, q_width),
-            gate=weights.matrix(name + "ffn_gate.weight", c.ffn_width, c.width),
-            up=weights.matrix(name + "ffn_up.weight", c.ffn_width, c.width),
-            down=weights.matrix(name + "ffn_down.weight", c.width, c.ffn_width),
-        )
+def qwen3(checkpoint: Checkpoint) -> Design:
+    """Qwen 3, dense: every head of q and k is normalised, and heads have a width of their own."""
+    return design(checkpoint, qk_norm="head")
 
 
-def build_llama_like(
-    checkpoint: Checkpoint, settings: Settings, *, paired_rope: bool, qkv_bias: bool
-) -> Built:
-    """Pre-norm transformer with rotary, grouped-query attention and a SiLU-gated feed-forward network."""
-    c, int8 = checkpoint.config, settings.int8
-    kv_width, q_width = c.num_kv_heads * c.head_dim, c.num_heads * c.head_dim
-    weights = Weights(checkpoint, settings.pool)
-    plan = _native.Plan(
-        layers=c.num_layers,
-        kv_heads=c.num_kv_heads,
-        head_dim=c.head_dim,
-        max_rows=settings.max_rows,
-        context=settings.context,
-        pool=settings.pool,
-        isa=settings.isa,
-        half_cache=settings.half_cache,
+def phi3(checkpoint: Checkpoint) -> Design:
+    """Phi-3 and 4: q, k, v in one tensor, gate and up in another; a window, where the file names one."""
+    return design(checkpoint, fused=checkpoint.has("blk.0.attn_qkv.weight"))
+
+
+def granite(checkpoint: Checkpoint) -> Design:
+    """Granite, dense: a Llama with four multipliers."""
+    c = checkpoint.config
+    number = checkpoint.metadata_number
+    return design(
+        checkpoint,
+        paired_rope=True,
+        attention_scale=number("attention.scale", 0.0, 1e3, default=0.0) or default_scale(c.head_dim),
+        embedding_scale=number("embedding_scale", 0.0, 1e6, default=0.0) or 1.0,
+        residual_scale=number("residual_scale", 0.0, 1e3, default=0.0) or 1.0,
+        logit_divisor=number("logit_scale", 0.0, 1e6, default=0.0) or 1.0,
     )
-    hidden = plan.buffer(c.width)
-    normed = plan.buffer(c.width, quantised=int8)
-    q, k, v = plan.buffer(q_width), plan.buffer(kv_width), plan.buffer(kv_width)
-    attended = plan.buffer(q_width, quantised=int8)
-    gate, up = plan.buffer(c.ffn_width), plan.buffer(c.ffn_width)
-    gated = plan.buffer(c.ffn_width, quantised=int8)
-    last = plan.buffer(c.width, quantised=int8, compact=True)
-    logits = plan.buffer(c.vocab_size, compact=True)
-
-    frequencies = rotation_frequencies(c.head_dim, c.rope_base)
-    q_order = halves_from_pairs(c.num_heads, c.head_dim) if paired_rope else None
-    k_order = halves_from_pairs(c.num_kv_heads, c.head_dim) if paired_rope else None
-
-    def norm(source: int, name: str, target: int) -> None:
-        plan.rmsnorm(source, plan.vector(checkpoint.vector(name, c.width)), c.norm_epsilon, target)
-
-    def bias(name: str, size: int) -> int:
-        return plan.vector(checkpoint.vector(name, size)) if qkv_bias else -1
-
-    layers = [_Layer.load(weights, c, f"blk.{i}.", q_order, k_order) for i in range(c.num_layers)]
-    tied = not checkpoint.has("output.weight")
-    head = weights.matrix("token_embd.weight" if tied else "output.weight", c.vocab_size, c.width)
-    table = head if tied else weights.matrix("token_embd.weight", c.vocab_size, c.width, streamed=False)
-
-    plan.embed(table, hidden)
-    for i, layer in enumerate(layers):
-        name = f"blk.{i}."
-        norm(hidden, name + "attn_norm.weight", normed)
-        products = [
-            (layer.query, q, bias(name + "attn_q.bias", q_width), False),
-            (layer.key, k, bias(name + "attn_k.bias", kv_width), False),
-            (layer.value, v, bias(name + "attn_v.bias", kv_width), False),
-        ]
-        plan.matmul(normed, products)
-        plan.attention(i, q, k, v, attended, c.num_heads, frequencies, 1.0 / math.sqrt(c.head_dim))
-        plan.matmul(attended, [(layer.output, hidden, -1, True)])
-        norm(hidden, name + "ffn_norm.weight", normed)
-        plan.gated(normed, layer.gate, layer.up, gate, up, gated)
-        plan.matmul(gated, [(layer.down, hidden, -1, True)])
-        plan.tap(hidden)
-    norm(hidden, "output_norm.weight", last)
-    plan.matmul(last, [(head, logits, -1, False)])
-    plan.logits(logits)
-    return Built(plan, weights.num_bytes)
 
 
-def build_llama(checkpoint: Checkpoint, settings: Settings) -> Built:
-    """Llama 2 and its kin (SmolLM2, TinyLlama, ...)."""
-    return build_llama_like(checkpoint, settings, paired_rope=True, qkv_bias=False)
+def olmo2(checkpoint: Checkpoint) -> Design:
+    """OLMo 2: norms on what leaves each branch, not on what enters it; q and k are normalised as a whole."""
+    return design(checkpoint, qk_norm="whole", pre_norms=False, post_norms=True)
 
 
-def build_qwen2(checkpoint: Checkpoint, settings: Settings) -> Built:
-    """Qwen 2 and 2.5: biases on q, k and v."""
-    return build_llama_like(checkpoint, settings, paired_rope=False, qkv_bias=True)
+def gemma_scale(checkpoint: Checkpoint, largest: int) -> float:
+    """Of attention scores. The largest model of a generation, known by its layers, takes width / heads."""
+    c = checkpoint.config
+    return default_scale(c.width // c.num_heads if c.num_layers == largest else c.head_dim)
+
+
+def gemma2(checkpoint: Checkpoint) -> Design:
+    """Gemma 2: soft caps, every other layer local (from the first), four norms a layer, GELU."""
+    c, number = checkpoint.config, checkpoint.metadata_number
+    window = checkpoint.metadata_count("attention.sliding_window", MAX_CONTEXT, default=4096)
+    return design(
+        checkpoint,
+        [window if i % 2 == 0 else 0 for i in range(c.num_layers)],
+        attention_scale=gemma_scale(checkpoint, largest=46),
+        attention_cap=number("attn_logit_softcapping", 0.0, 1e6, default=50.0),
+        logit_cap=number("final_logit_softcapping", 0.0, 1e6, default=30.0),
+        post_norms=True,
+        gelu=True,
+        embedding_scale=math.sqrt(c.width),
+    )
+
+
+def gemma3(checkpoint: Checkpoint) -> Design:
+    """Gemma 3, text: five local layers, with a rotation of their own, to one global; norms on q and k."""
+    c, number = checkpoint.config, checkpoint.metadata_number
+    window = checkpoint.metadata_count("attention.sliding_window", MAX_CONTEXT, default=1024)
+    pattern = checkpoint.metadata_count("attention.sliding_window_pattern", 1 << 12, default=6)
+    base = number("rope.freq_base_swa", 1.0, 1e12, default=10000.0)
+    local, whole = (
+        Attention(rotation_frequencies(c.rope_dim, base), window),
+        Attention(frequencies_of(checkpoint)),
+    )
+    return Design(
+        layers=[local if pattern and (i + 1) % pattern else whole for i in range(c.num_layers)],
+        attention_scale=gemma_scale(checkpoint, largest=62),
+        logit_cap=number("final_logit_softcapping", 0.0, 1e6, default=0.0),
+        qk_norm="head",
+        post_norms=True,
+        gelu=True,
+        embedding_scale=math.sqrt(c.width),
+    )
+
+
+def smollm3(checkpoint: Checkpoint) -> Design:
+    """SmolLM 3: every fourth layer knows no positions."""
+    c, frequencies = checkpoint.config, frequencies_of(checkpoint)
+    layers = [Attention(frequencies if (i + 1) % 4 else []) for i in range(c.num_layers)]
+    return Design(layers=layers, attention_scale=default_scale(c.head_dim), paired_rope=True)
+
+
+DESIGNS: dict[str, Describe] = {
+    "llama": llama,
+    "qwen2": qwen2,
+    "qwen3": qwen3,
+    "phi3": phi3,
+    "granite": granite,
+    "olmo2": olmo2,
+    "gemma2": gemma2,
+    "gemma3": gemma3,
+    "smollm3": smollm3,
+}
+
+
+def _build(describe: Describe, checkpoint: Checkpoint, settings: Settings) -> Built:
+    return Builder(checkpoint, settings, describe(checkpoint)).build()
 
 
 ARCHITECTURES: dict[str, Callable[[Checkpoint, Settings], Built]] = {
-    "llama": build_llama,
-    "qwen2": build_qwen2,
+    name: partial(_build, describe) for name, describe in DESIGNS.items()
 }

@@ -11,6 +11,25 @@ from guessahead.gguf import GGUFFile, TensorInfo
 from guessahead.types import Float32
 
 MAX_CONTEXT = 1 << 20
+_RECURRENT = (
+    "mamba",
+    "rwkv",
+    "jamba",
+    "falcon-h1",
+    "nemotron_h",
+    "granitehybrid",
+    "lfm2",
+    "plamo2",
+    "qwen3next",
+)
+
+
+def _refusal(architecture: str, supported: tuple[str, ...]) -> str:
+    if architecture.startswith(_RECURRENT):
+        return f"{architecture!r} models are recurrent; only transformers are supported"
+    if "moe" in architecture or architecture in ("deepseek2", "dbrx", "grok", "gpt-oss", "arctic"):
+        return f"{architecture!r} models are mixtures of experts, which are not supported"
+    return f"architecture {architecture!r} is not supported (only {', '.join(supported)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +47,19 @@ class Config:
     context_length: int
     norm_epsilon: float
     rope_base: float
+    rope_dim: int  # rotated elements of each head, the first ones
+    rope_factor: float  # positions are divided by it
+    sliding_window: int  # positions that a row sees where attention is local, itself included; 0 = all
+
+    @property
+    def q_width(self) -> int:
+        """Columns of all query heads together."""
+        return self.num_heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Columns of all key heads (or all value heads) together."""
+        return self.num_kv_heads * self.head_dim
 
 
 class Checkpoint:
@@ -37,7 +69,10 @@ class Checkpoint:
         self._file = file
         self.architecture = self._text("general.architecture")
         if self.architecture not in supported:
-            self.fail(f"architecture {self.architecture!r} is not supported (only {', '.join(supported)})")
+            self.fail(_refusal(self.architecture, supported))
+        if self.metadata_count("expert_count", 1 << 16, default=0):
+            self.fail("mixture-of-experts models are not supported")
+        self._used: set[str] = set()
         self.config = self._read_config()
 
     def fail(self, what: str) -> ModelError:
@@ -64,10 +99,28 @@ class Checkpoint:
             self.fail(f"tensor {name!r} is {tensor.type.name}; vectors must be F32")
         return np.frombuffer(tensor.data, np.float32).copy()
 
+    def refuse_unused(self) -> None:
+        """Raise a ModelError if a tensor was never asked for: the model would not be what the file says."""
+        for name in self._file.tensors:
+            if name not in self._used:
+                self.fail(f"tensor {name!r} is not part of what is supported of {self.architecture!r} models")
+
+    def metadata_count(self, key: str, most: int, default: int) -> int:
+        """A whole number from 0 to `most` that the architecture's keys may hold."""
+        value = self._file.metadata.get(f"{self.architecture}.{key}", default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+            raise self.fail(f"metadata {self.architecture}.{key!r} is {value}; expected 0 to {most}")
+        return value
+
+    def metadata_number(self, key: str, low: float, high: float, default: float) -> float:
+        """A number within [low, high] that the architecture's keys may hold."""
+        return self._number(f"{self.architecture}.{key}", low, high, default=default)
+
     def _tensor(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         tensor = self._file.tensors.get(name)
         if tensor is None:
             raise self.fail(f"tensor {name!r} is missing")
+        self._used.add(name)
         if tuple(tensor.shape) != shape:
             self.fail(f"tensor {name!r} has shape {tuple(tensor.shape)}, expected {shape}")
         return tensor
@@ -88,10 +141,9 @@ class Checkpoint:
         num_kv_heads = self._count(kv_key, num_heads) if kv_key in self._file.metadata else num_heads
         if num_heads % num_kv_heads != 0 or num_heads // num_kv_heads > 64:
             self.fail(f"{num_heads} heads cannot share {num_kv_heads} key-value heads")
-        rope_key = f"{prefix}.rope.dimension_count"
-        if rope_key in self._file.metadata and self._count(rope_key, head_dim) != head_dim:
-            self.fail("rotating a part of each head is not supported")
-        self._refuse_rope_scaling(prefix)
+        rope_dim = self.metadata_count("rope.dimension_count", head_dim, default=head_dim)
+        if rope_dim < 2 or rope_dim % 2 != 0:
+            self.fail(f"{rope_dim} rotated elements of a head are not supported (an even number is needed)")
         embedding = self._file.tensors.get("token_embd.weight")
         if embedding is None or len(embedding.shape) != 2:
             raise self.fail("tensor 'token_embd.weight' is missing or not a matrix")
@@ -107,13 +159,20 @@ class Checkpoint:
             context_length=self._count(f"{prefix}.context_length", MAX_CONTEXT),
             norm_epsilon=self._number(f"{prefix}.attention.layer_norm_rms_epsilon", 0.0, 1.0),
             rope_base=self._number(f"{prefix}.rope.freq_base", 1.0, 1e12, default=10000.0),
+            rope_dim=rope_dim,
+            rope_factor=self._rope_factor(prefix),
+            sliding_window=self.metadata_count("attention.sliding_window", MAX_CONTEXT, default=0),
         )
 
-    def _refuse_rope_scaling(self, prefix: str) -> None:
+    def _rope_factor(self, prefix: str) -> float:
         kind = self._file.metadata.get(f"{prefix}.rope.scaling.type", "none")
-        factor = self._file.metadata.get(f"{prefix}.rope.scaling.factor", 1.0)
-        if kind != "none" or factor != 1.0 or self.has("rope_freqs.weight"):
-            self.fail(f"scaled rotary embeddings ({kind!r}) are not supported")
+        if kind not in ("none", "linear") or self.has("rope_factors_long.weight"):
+            self.fail(
+                f"rotary embeddings scaled by {'longrope' if kind == 'none' else kind!r} are not supported"
+            )
+        if kind == "none":
+            return 1.0
+        return self._number(f"{prefix}.rope.scaling.factor", 1e-3, 1e6, default=1.0)
 
     def _text(self, key: str) -> str:
         value = self._file.metadata.get(key)

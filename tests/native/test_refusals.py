@@ -1,0 +1,57 @@
+"""What the native engine cannot run is refused at load, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guessahead.engines.native import NativeEngine
+from guessahead.errors import ModelError
+from guessahead.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
+from tests.tiny import tiny_gguf
+
+
+def zeros(name: str, kind: GGMLType, shape: tuple[int, ...]) -> NewTensor:
+    num_bytes = kind.row_bytes(shape[-1]) * int(np.prod(shape[:-1]))
+    return NewTensor(name, kind, shape, lambda: (np.zeros(num_bytes, np.uint8),))
+
+
+CASES: list[tuple[str, dict[str, Any], NewTensor | None, str]] = [
+    ("mixture", {"general.architecture": "qwen3moe"}, None, "'qwen3moe' models are mixtures of experts"),
+    ("experts", {"llama.expert_count": 8}, None, "mixture-of-experts models are not supported"),
+    ("recurrent", {"general.architecture": "mamba2"}, None, "'mamba2' models are recurrent"),
+    ("unknown", {"general.architecture": "gpt2"}, None, "'gpt2' is not supported .only llama, .*smollm3"),
+    ("yarn", {"llama.rope.scaling.type": "yarn"}, None, "scaled by 'yarn' are not supported"),
+    ("window", {"llama.attention.sliding_window": -1}, None, "sliding_window' is -1; expected 0"),
+    ("longrope", {}, zeros("rope_factors_long.weight", GGMLType.F32, (32,)), "'longrope' are not supported"),
+    ("factors", {}, zeros("rope_freqs.weight", GGMLType.F32, (32,)), "factors that are no positive numbers"),
+    ("unused", {}, zeros("blk.0.ffn_up.bias", GGMLType.F32, (512,)), "'blk.0.ffn_up.bias' is not part of"),
+    (
+        "format",
+        {},
+        zeros("blk.0.ffn_up.weight", GGMLType.Q2_K, (512, 256)),
+        "'blk.0.ffn_up.weight' is Q2_K; supported are .*Q4_0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "metadata", "tensor", "reason"), CASES, ids=[case[0] for case in CASES])
+def test_refused_with_the_reason(
+    tmp_path: Path, name: str, metadata: dict[str, Any], tensor: NewTensor | None, reason: str
+) -> None:
+    model = tiny_gguf(tmp_path / "tiny.gguf", width=256, format="F16")
+    path = tmp_path / f"{name}.gguf"
+    with GGUFFile.open(model.path) as file:
+        tensors = [
+            NewTensor(each.name, each.type, tuple(each.shape), lambda each=each: (each.data,))
+            for each in file.tensors.values()
+            if tensor is None or each.name != tensor.name
+        ]
+        write_gguf(path, dict(file.metadata) | metadata, [*tensors, *([tensor] if tensor else [])])
+    with GGUFFile.open(path) as file, pytest.raises(ModelError, match=reason):
+        NativeEngine.from_gguf(file)
+    with GGUFFile.open(model.path) as file:  # as it was, it loads
+        NativeEngine.from_gguf(file)
