@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-DOCS = Path(__file__).parent.parent / "docs"
+from guessahead.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.model
@@ -24,3 +30,18 @@ def test_the_worked_example_accepts_three_and_corrects_one() -> None:
     printed = "\n".join(runpy.run_path(str(DOCS / "quick_brown_fox.py"))["lines"]())
     assert "draft   ' quick' ' brown' ' fox' ' runs'" in printed
     assert "emitted ' quick' ' brown' ' fox' ' jumps', of which guessed 3" in printed
+
+
+@pytest.mark.model
+def test_the_transcript_of_the_readme_is_real() -> None:
+    """But for blank lines and those that it leaves out: the one that opens the code, those with times."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^\$ guessahead (.*?[^\\])\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    command, shown = found.groups()
+    result = CliRunner().invoke(main, shlex.split(command.replace("\\\n", "")))
+    assert result.exit_code == 0
+    answer = result.stdout.splitlines()[1:]
+    timed = ("plain ", "guessing ", "ratio ", "memory ")
+    figures = [line for line in result.stderr.splitlines() if not line.strip().startswith(timed)]
+    assert list(filter(None, shown.splitlines())) == list(filter(None, [*answer, *figures]))
