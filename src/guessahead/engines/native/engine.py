@@ -111,7 +111,7 @@ class NativeEngine:
     ) -> NativeEngine:
         """Load a model.
 
-        isa: "avx512", "avxvnni", "avx2" or "scalar"; None = GUESSAHEAD_ISA, else the best this CPU has.
+        isa: "avx512", "avxvnni", "avx2", "neondot" or "scalar"; None = GUESSAHEAD_ISA, else the best here.
 
         Raises ModelError where the file cannot be used, ParameterError for impossible settings.
         """
