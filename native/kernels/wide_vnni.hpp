@@ -69,8 +69,8 @@ static inline void half_dots(const std::uint8_t* const* unit, int b, const std::
 }
 
 template <Kind K, int R>
-static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
-                        const std::int16_t* sums, IW (&out)[R]) {
+[[gnu::always_inline]] static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
+                                               const std::int16_t* sums, IW (&out)[R]) {
   for (int r = 0; r < R; ++r) out[r] = ints(0);
   if constexpr (K == Kind::Q8_0) {
     signed_quads(out, unit, q);
