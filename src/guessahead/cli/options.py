@@ -120,7 +120,7 @@ _TARGET_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         "-m",
         "--model",
         metavar="NAME|FILE",
-        help=f"A model of the catalogue or a GGUF file.  [default: {DEFAULT_MODEL}]",
+        help=f"A catalogue name, a GGUF file, a model folder or a hub id.  [default: {DEFAULT_MODEL}]",
     ),
     click.option("--threads", type=int, help="Worker threads.  [default: one per core]"),
     click.option("--context", type=int, help="Most tokens of prompt and answer.  [default: the model's own]"),
