@@ -106,7 +106,9 @@ def test_int8_does_what_it_says(model: TinyModel, report: Report) -> None:
     models.quantise_inputs(rounding, quantised)
     change, rest = divergence(f32, int8), divergence(models.logits_of(rounding, text(model)), int8)
     report(f"KL to f32 {change:.1e} nats per token, to float64 with the same rounding {rest:.1e}")
-    assert rest < change / 5  # what rounds differently, because it lies half-way but for an error
+    # What rounds differently, because it lies half-way but for an error. Norms at the end of a branch magnify
+    # such differences; there the test can only say that the rounding is nearer than none at all.
+    assert rest < change / (1 if "post_ffw_norm" in model.family.names else 5)
 
 
 @pytest.mark.parametrize(
