@@ -1,14 +1,20 @@
 // Eight float lanes as two Neon vectors. Included inside the namespace of one instruction set.
 
-struct F8 { float32x4_t lo, hi; };
-struct I8 { int32x4_t lo, hi; };
+struct F8 {
+  float32x4_t lo, hi;
+};
+struct I8 {
+  int32x4_t lo, hi;
+};
 
 static inline F8 zero() { return {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)}; }
 static inline F8 set1(float x) { return {vdupq_n_f32(x), vdupq_n_f32(x)}; }
 template <class V>
 static inline V all(float x);
 template <>
-inline F8 all<F8>(float x) { return set1(x); }
+inline F8 all<F8>(float x) {
+  return set1(x);
+}
 static inline F8 load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
 static inline void store(float* p, F8 a) {
   vst1q_f32(p, a.lo);
@@ -35,8 +41,8 @@ static inline F8 keep_first(F8 a, int n, float other) {
           vbslq_f32(vcltq_s32(vld1q_s32(kLane + 4), count), a.hi, rest)};
 }
 static inline F8 to_float(I8 a) { return {vcvtq_f32_s32(a.lo), vcvtq_f32_s32(a.hi)}; }
-// To the nearest integer, ties to even. The conversion saturates and turns NaN into 0: 2^31 and beyond and NaN
-// are set to the most negative integer instead, as on x86.
+// To the nearest integer, ties to even. The conversion saturates and turns NaN into 0: 2^31 and beyond and
+// NaN are set to the most negative integer instead, as on x86.
 static inline int32x4_t round4(float32x4_t a) {
   const uint32x4_t fits = vcltq_f32(a, vdupq_n_f32(0x1p31f));
   return vbslq_s32(fits, vcvtnq_s32_f32(a), vdupq_n_s32(INT32_MIN));

@@ -3,103 +3,18 @@
 // Prints a line per variant and a hash of the scalar results, which must be the same on every architecture.
 // Exits with 1 where a variant differs. test_kernels_program.py builds and runs it, emulated for ARM too.
 #include <bit>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "../../native/tiles.hpp"
+#include "kernels_data.hpp"
 
 namespace {
 
 using namespace ga;
 
-enum class Style { Plain, Tiny, Huge, Subnormal, Ties, Odd, Count };
-constexpr int kStyles = static_cast<int>(Style::Count);
-constexpr const char* kStyleNames[kStyles] = {"plain", "tiny", "huge", "subnormal", "ties", "odd"};
 constexpr const char* kKindNames[kNumKinds] = {"F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"};
-
-// The same inputs on every machine (splitmix64).
-class Noise {
- public:
-  explicit Noise(std::uint64_t seed) : state_(seed) {}
-  std::uint32_t bits() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return static_cast<std::uint32_t>((z ^ z >> 31) >> 32);
-  }
-  int below(int bound) { return static_cast<int>(bits() % static_cast<std::uint32_t>(bound)); }
-  float plain() { return static_cast<float>(static_cast<std::int32_t>(bits())) * 0x1p-31f; }
-
-  float value(Style style) {
-    switch (style) {
-      case Style::Plain: return 4.0f * plain();
-      case Style::Tiny: return times_power(-60 - below(60));
-      case Style::Huge: return times_power(20 + below(108));
-      case Style::Subnormal: return std::bit_cast<float>(bits() & 0x807fffffu);
-      // Half-integers up to 127: with the largest in a block, its rounding to int8 meets exact ties.
-      case Style::Ties: return below(4) == 0 ? 127.0f : 0.5f * static_cast<float>(below(509) - 254);
-      default: return below(16) == 0 ? odd() : 4.0f * plain();
-    }
-  }
-  std::uint16_t half(Style style) {
-    switch (style) {
-      case Style::Plain: return float_to_half(plain());
-      case Style::Tiny: return float_to_half(plain() * 0x1p-12f);
-      case Style::Huge: return float_to_half(plain() * 65535.0f);
-      case Style::Subnormal: return static_cast<std::uint16_t>(bits() & 0x83ffu);
-      default: return below(16) == 0 ? float_to_half(odd()) : float_to_half(plain());
-    }
-  }
-  std::vector<float> values(std::size_t count, Style style) {
-    std::vector<float> all(count);
-    for (float& each : all) each = value(style);
-    return all;
-  }
-  std::vector<std::uint16_t> halves(std::size_t count, Style style) {
-    std::vector<std::uint16_t> all(count);
-    for (std::uint16_t& each : all) each = half(style);
-    return all;
-  }
-
- private:
-  float times_power(int exponent) { return std::ldexp(plain(), exponent); }
-  // Zeros, infinities, not-a-numbers, the largest and smallest of both signs, and halves between integers.
-  float odd() {
-    constexpr std::uint32_t kOdd[] = {0, 0x7f800000, 0x7fc00001, 0x7f7fffff, 0x00000001, 0x00800000, 0x3f000000,
-                                      0x4f000000, 0x40200000};
-    const std::uint32_t magnitude = kOdd[below(9)];
-    return std::bit_cast<float>(magnitude | (bits() & 0x80000000u));
-  }
-  std::uint64_t state_;
-};
-
-// What a variant computed, in order, and which case each stretch of it comes from.
-struct Results {
-  std::vector<std::uint32_t> words;
-  std::vector<std::pair<std::size_t, std::string>> cases;
-
-  void begin(std::string name) { cases.emplace_back(words.size(), std::move(name)); }
-  void add(int value) { words.push_back(static_cast<std::uint32_t>(value)); }
-  // Architectures make and pass on different not-a-numbers: one is as good as another.
-  void add(float value) { words.push_back(value != value ? 0x7fc00000u : std::bit_cast<std::uint32_t>(value)); }
-  void add(const std::vector<float>& values) {
-    for (const float value : values) add(value);
-  }
-  // The case that value `at` comes from.
-  const std::pair<std::size_t, std::string>& case_of(std::size_t at) const {
-    std::size_t i = cases.size() - 1;
-    while (cases[i].first > at) --i;
-    return cases[i];
-  }
-  unsigned long long hash(std::size_t from, std::size_t to) const {  // FNV-1a over words
-    unsigned long long h = 0xcbf29ce484222325u;
-    for (; from < to; ++from) h = (h ^ words[from]) * 0x100000001b3u;
-    return h;
-  }
-};
 
 // ---- matrix products ----
 
@@ -144,9 +59,16 @@ struct Quantised {
   QuantRows rows;
 
   Quantised(const Kernels& kernels, const std::vector<float>& x, std::size_t stride, int count, int k)
-      : q(count * k), scales(2 * count * k / kBlock), sums(count * k / 16),
-        rows{q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), static_cast<std::size_t>(k),
-             count, kernels.most_rows} {
+      : q(count * k),
+        scales(2 * count * k / kBlock),
+        sums(count * k / 16),
+        rows{q.data(),
+             scales.data(),
+             scales.data() + scales.size() / 2,
+             sums.data(),
+             static_cast<std::size_t>(k),
+             count,
+             kernels.most_rows} {
     for (int r = 0; r < count; ++r) kernels.quantise(x.data() + r * stride, k, rows.row(r));
   }
   void record(Results& results) const {
@@ -181,8 +103,10 @@ void product(const Kernels& kernels, const Shape& shape, std::uint64_t seed, Res
   for (const auto* route : {kernels.matmul_int8, kernels.matmul_float}) {
     if (route[static_cast<int>(kind)] == nullptr) continue;
     auto out = before;
-    Matmul job{packed.data(), 0, bytes, n, k / kBlock, rows, x.data(), x_stride, quantised.rows, out.data(),
-               out_stride, rows % 3 == 0 ? nullptr : bias.data(), rows % 2 == 0};
+    Matmul job{packed.data(),  0,          bytes,      n,
+               k / kBlock,     rows,       x.data(),   x_stride,
+               quantised.rows, out.data(), out_stride, rows % 3 == 0 ? nullptr : bias.data(),
+               rows % 2 == 0};
     route[static_cast<int>(kind)](job, 0, split);
     job.tiles += split * bytes;
     job.first_tile = split;
@@ -213,7 +137,8 @@ void row_functions(const Kernels& kernels, Results& results) {
       results.begin("row of " + std::to_string(n) + ", " + kStyleNames[style]);
       Noise noise(1000 * n + style);
       const int padded = (n + 7) / 8 * 8;
-      auto a = noise.values(padded, static_cast<Style>(style)), b = noise.values(padded, static_cast<Style>(style));
+      auto a = noise.values(padded, static_cast<Style>(style)),
+           b = noise.values(padded, static_cast<Style>(style));
       for (int i = n; i < padded; ++i) a[i] = b[i] = 0.0f;  // as the engine keeps its buffers
       std::vector<float> y(padded);
       const float scale = kernels.rms_scale(a.data(), 1e-5f, n);
@@ -236,7 +161,8 @@ void attend_all(const Kernels& kernels, int num, int head_dim, Style style, bool
   auto q = noise.values(num * head_dim, style);
   std::vector<float> out(num * head_dim);
   std::vector<Query> queries(num);
-  for (int i = 0; i < num; ++i) queries[i] = {&q[i * head_dim], &out[i * head_dim], 0, 0, noise.below(2 * kPage)};
+  for (int i = 0; i < num; ++i)
+    queries[i] = {&q[i * head_dim], &out[i * head_dim], 0, 0, noise.below(2 * kPage)};
   for (int first = 0; first < 2 * kPage; first += kPage) {
     std::vector<Query*> seeing;
     for (Query& query : queries)
@@ -296,8 +222,8 @@ int main(int argc, char**) {
     }
     all_same = false;
     const auto& [start, name] = truth.case_of(at);
-    std::printf("%s: differs in value %zu of \"%s\": %08x, the scalar twin has %08x\n", kernels->name, at - start,
-                name.c_str(), results.words[at], truth.words[at]);
+    std::printf("%s: differs in value %zu of \"%s\": %08x, the scalar twin has %08x\n", kernels->name,
+                at - start, name.c_str(), results.words[at], truth.words[at]);
   }
   // With any argument also a hash per case, to find out where two machines differ.
   for (std::size_t i = 0; argc > 1 && i < truth.cases.size(); ++i) {
