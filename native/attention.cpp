@@ -25,7 +25,8 @@ void Plan::extend_rope(int positions) {
 
 void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int heads,
                      std::vector<double> inverse_frequencies, float scale, int window, float cap) {
-  Buffer &q = *buffers_.at(q_id), &k = *buffers_.at(k_id), &v = *buffers_.at(v_id), &dst = *buffers_.at(dst_id);
+  Buffer &q = *buffers_.at(q_id), &k = *buffers_.at(k_id), &v = *buffers_.at(v_id),
+         &dst = *buffers_.at(dst_id);
   if (heads % shape_.kv_heads != 0 || q.width != heads * shape_.head_dim || dst.width != q.width ||
       k.width != shape_.kv_heads * shape_.head_dim || v.width != k.width)
     throw std::invalid_argument("attention: shapes do not fit");
@@ -34,7 +35,8 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
   auto rotation = std::find_if(rotations_.begin(), rotations_.end(),
                                [&](const auto& each) { return each->frequencies == inverse_frequencies; });
   if (rotation == rotations_.end())
-    rotation = rotations_.insert(rotation, std::make_unique<Rotation>(Rotation{std::move(inverse_frequencies), {}, {}}));
+    rotation = rotations_.insert(
+        rotation, std::make_unique<Rotation>(Rotation{std::move(inverse_frequencies), {}, {}}));
   heads_ = std::max(heads_, heads);
   const Attention job{layer, heads, scale, window, cap, rotation->get(), &q, &k, &v, &dst};
   const int kv_heads = shape_.kv_heads;
@@ -49,18 +51,25 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
       for (int r = request.first_row; r < request.first_row + request.num; ++r) finish(job, r, head, 1);
     }
   });
-  add("attention", [=, this](Pass& pass, int worker, Counter* counters) {
-    const int per_request = kv_heads * pass.segments;
-    OwnRange claims(static_cast<int>(pass.requests.size()) * per_request, pool_->size(), counters, worker);
-    for (int item; claims.take(item);) {
-      const int head = item % per_request / pass.segments;
-      attend(job, pass.requests[item / per_request], head, item % pass.segments, worker);
-    }
-  }, When::ManySegments);
-  add("attention", [=, this](Pass& pass, int, Counter* counters) {
-    Claims claims(counters->next, pass.rows * kv_heads);
-    for (int item; claims.take(item);) finish(job, item / kv_heads, item % kv_heads, pass.segments);
-  }, When::ManySegments);
+  add(
+      "attention",
+      [=, this](Pass& pass, int worker, Counter* counters) {
+        const int per_request = kv_heads * pass.segments;
+        OwnRange claims(static_cast<int>(pass.requests.size()) * per_request, pool_->size(), counters,
+                        worker);
+        for (int item; claims.take(item);) {
+          const int head = item % per_request / pass.segments;
+          attend(job, pass.requests[item / per_request], head, item % pass.segments, worker);
+        }
+      },
+      When::ManySegments);
+  add(
+      "attention",
+      [=, this](Pass& pass, int, Counter* counters) {
+        Claims claims(counters->next, pass.rows * kv_heads);
+        for (int item; claims.take(item);) finish(job, item / kv_heads, item % kv_heads, pass.segments);
+      },
+      When::ManySegments);
   if (dst.quant.q == nullptr || group_columns(job) % kBlock == 0) return;
   add("attention", [this, &dst](Pass& pass, int, Counter* counters) {
     Claims claims(counters->next, pass.rows);
@@ -75,8 +84,8 @@ void Plan::rotate(const Attention& job, Request& request, int head) {
   const auto& places = request.sequence->rows();
   for (int i = 0; i < request.num; ++i) {
     const int row = request.first_row + i;
-    const float *cos = job.rotation->cos.data() + places[i].position * half;
-    const float *sin = job.rotation->sin.data() + places[i].position * half;
+    const float* cos = job.rotation->cos.data() + places[i].position * half;
+    const float* sin = job.rotation->sin.data() + places[i].position * half;
     float* key = job.k->row(row) + head * dim;
     kernels_->rope(key, cos, sin, static_cast<int>(half), dim, 1.0f);
     request.sequence->store(job.layer, head, places[i], key, job.v->row(row) + head * dim);
@@ -102,7 +111,8 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
     const int row = request.first_row + i;
     for (int h = head * group; h < (head + 1) * group; ++h) {
       Query& query = partial(job, row, h, segment, segments_);
-      float* out = segments_ == 1 ? job.dst->row(row) + h * dim : partial_out_.data() + (&query - partials_.data()) * dim;
+      float* out = segments_ == 1 ? job.dst->row(row) + h * dim
+                                  : partial_out_.data() + (&query - partials_.data()) * dim;
       const int position = places[i].position;
       query = {job.q->row(row) + h * dim, out, 0.0f, 0.0f, position, job.first_seen(position), job.cap};
     }
@@ -119,12 +129,14 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
       const std::size_t first = scratch.order.size();
       for (int h = head * group; h < (head + 1) * group; ++h)
         scratch.order.push_back(&partial(job, request.first_row + i, h, segment, segments_));
-      if (place.fork >= std::min(begin + kPage, place.position + 1)) continue;  // this row sees the page as it is
+      if (place.fork >= std::min(begin + kPage, place.position + 1))
+        continue;  // this row sees the page as it is
       // Some of the row's ancestors lie in scratch: lay them over a copy of the page.
       std::memcpy(scratch.block.data(), block, shape_.head_bytes());
       for (int a = i; a >= 0 && places[a].slot >= 0 && places[a].position >= begin; a = places[a].parent)
         if (places[a].position < begin + kPage)
-          sequence.lay_over(job.layer, head, places[a].slot, scratch.block.data(), places[a].position - begin);
+          sequence.lay_over(job.layer, head, places[a].slot, scratch.block.data(),
+                            places[a].position - begin);
       attend_block(scratch.order.data() + first, group, scratch.block.data(), begin, nullptr);
       scratch.order.resize(first);
     }

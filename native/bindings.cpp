@@ -39,7 +39,8 @@ Format format_named(const std::string& name) {
 
 const Kernels& kernels_named(const std::string& isa) {
   const Kernels* kernels = select_kernels(isa.c_str());
-  if (kernels == nullptr) throw std::invalid_argument("instruction set " + isa + " is unknown or not usable here");
+  if (kernels == nullptr)
+    throw std::invalid_argument("instruction set " + isa + " is unknown or not usable here");
   return *kernels;
 }
 
@@ -56,9 +57,11 @@ std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& format_name, 
   if (n < 1 || k < 1 || k % layout(format).block != 0 || data.size() != n * file_row_bytes(format, k))
     throw std::invalid_argument("matrix: the data does not fit the shape");
   if (order) {
-    if (order->size() != static_cast<std::size_t>(n)) throw std::invalid_argument("matrix: order has a wrong length");
+    if (order->size() != static_cast<std::size_t>(n))
+      throw std::invalid_argument("matrix: order has a wrong length");
     for (std::size_t i = 0; i < order->size(); ++i)
-      if ((*order)(i) < 0 || (*order)(i) >= n) throw std::invalid_argument("matrix: order names a row that is not there");
+      if ((*order)(i) < 0 || (*order)(i) >= n)
+        throw std::invalid_argument("matrix: order names a row that is not there");
   }
   if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(layout(format).kind, n, k), pool.size());
   return pack_weight(pool, std::move(arena), format, n, k, data.data(), order ? order->data() : nullptr);
@@ -80,8 +83,10 @@ class Product {
  public:
   Product(const Weight& w, const Kernels& kernels, FloatRows x, bool int8)
       : out(x.shape(0) * w.n), rows_(static_cast<int>(x.shape(0))), stride_(w.n) {
-    if (x.shape(1) != static_cast<std::size_t>(w.k)) throw std::invalid_argument("matmul: x has a wrong width");
-    if (int8 && !is_quantised(w.kind)) throw std::invalid_argument("int8 activations need a quantised matrix");
+    if (x.shape(1) != static_cast<std::size_t>(w.k))
+      throw std::invalid_argument("matmul: x has a wrong width");
+    if (int8 && !is_quantised(w.kind))
+      throw std::invalid_argument("int8 activations need a quantised matrix");
     in_.allocate(rows_, w.k, true);
     in_.quant.rows = rows_;
     in_.quant.most = kernels.most_rows;
@@ -221,7 +226,8 @@ nb::tuple cached(const Sequence& s, int layer) {
       }
     }
   }
-  return nb::make_tuple(to_numpy(std::move(keys), {n, heads, dim}), to_numpy(std::move(values), {n, heads, dim}));
+  return nb::make_tuple(to_numpy(std::move(keys), {n, heads, dim}),
+                        to_numpy(std::move(values), {n, heads, dim}));
 }
 
 // One pass. Per request: (chosen int32[rows], {row: logits} or None, [tap][rows, width] or None).
@@ -268,7 +274,8 @@ nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, bool tap) {
       nb::list layers;
       const std::size_t width = plan.tap_width(), first = r.first_row * width, n = r.num;
       for (const auto& all : plan.taps())
-        layers.append(to_numpy(std::vector<float>(all.begin() + first, all.begin() + first + n * width), {n, width}));
+        layers.append(
+            to_numpy(std::vector<float>(all.begin() + first, all.begin() + first + n * width), {n, width}));
       taps = layers;
     }
     std::vector<std::int32_t> chosen(r.chosen.begin(), r.chosen.end());
@@ -288,38 +295,51 @@ NB_MODULE(_native, m) {
   formats.resize(kNumKinds);
   m.attr("KINDS") = nb::cast(formats);
   m.attr("PAGE") = kPage;
-  m.def("isa", [](const std::string& wanted) { return std::string(kernels_named(wanted).name); }, nb::arg("wanted") = "",
-        "Name of the instruction set that runs; \"\" = the best one. ValueError where it cannot be used.");
+  m.def(
+      "isa", [](const std::string& wanted) { return std::string(kernels_named(wanted).name); },
+      nb::arg("wanted") = "",
+      "Name of the instruction set that runs; \"\" = the best one. ValueError where it cannot be used.");
 
-  m.def("isas", [] {
-    std::vector<std::string> names;
-    for (const Kernels* kernels : usable_kernels()) names.emplace_back(kernels->name);
-    return names;
-  }, "Names of the instruction sets that can be used here, the best first.");
+  m.def(
+      "isas",
+      [] {
+        std::vector<std::string> names;
+        for (const Kernels* kernels : usable_kernels()) names.emplace_back(kernels->name);
+        return names;
+      },
+      "Names of the instruction sets that can be used here, the best first.");
 
   nb::class_<Pool>(m, "Pool", "Worker threads; the caller is one of them.")
       .def(nb::init<int>(), nb::arg("threads"))
       .def_prop_ro("size", &Pool::size);
 
-  m.def("packed_bytes", [](const std::string& format, int n, int k) { return packed_bytes(layout(format_named(format)).kind, n, k); },
-        nb::arg("format"), nb::arg("n"), nb::arg("k"), "Bytes that a matrix takes in an arena.");
+  m.def(
+      "packed_bytes",
+      [](const std::string& format, int n, int k) {
+        return packed_bytes(layout(format_named(format)).kind, n, k);
+      },
+      nb::arg("format"), nb::arg("n"), nb::arg("k"), "Bytes that a matrix takes in an arena.");
   nb::class_<Arena>(m, "Arena", "Memory for matrices, handed out front to back: one stream per worker.")
       .def(nb::init<std::size_t, int>(), nb::arg("num_bytes_per_stream"), nb::arg("num_streams"));
   nb::class_<Weight>(m, "Matrix", "A weight matrix of n outputs by k inputs, repacked into tiles.")
-      .def_static("pack", &make_weight, nb::arg("pool"), nb::arg("format"), nb::arg("n"), nb::arg("k"), nb::arg("data"),
-                  nb::arg("order").none() = nb::none(), nb::arg("arena").none() = nb::none(),
-                  "order: which row of the data becomes output i. arena: where it shall lie; default: by itself.")
+      .def_static(
+          "pack", &make_weight, nb::arg("pool"), nb::arg("format"), nb::arg("n"), nb::arg("k"),
+          nb::arg("data"), nb::arg("order").none() = nb::none(), nb::arg("arena").none() = nb::none(),
+          "order: which row of the data becomes output i. arena: where it shall lie; default: by itself.")
       .def_ro("n", &Weight::n)
       .def_ro("k", &Weight::k)
       .def_prop_ro("num_bytes", [](const Weight& w) { return w.tile_bytes * w.tiles(); })
-      .def_prop_ro("kind", [](const Weight& w) { return std::string(kFormats[static_cast<int>(w.kind)].name); })
+      .def_prop_ro("kind",
+                   [](const Weight& w) { return std::string(kFormats[static_cast<int>(w.kind)].name); })
       .def("dequantise", &dequantise, "All values, float32[n, k].")
       .def("matmul", &product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "", nb::arg("int8") = true,
            "x float32[m, k] -> float32[m, n].")
-      .def("time_matmul", &time_product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "", nb::arg("int8") = true,
-           nb::arg("repeats") = 20, nb::arg("streamed") = true,
-           "Seconds per product; streamed: the weights come from memory, else from whatever cache holds them.");
-  m.def("read_bandwidth", &read_bandwidth, nb::arg("pool"), "Bytes per second read from memory by all workers.");
+      .def("time_matmul", &time_product, nb::arg("pool"), nb::arg("x"), nb::arg("isa") = "",
+           nb::arg("int8") = true, nb::arg("repeats") = 20, nb::arg("streamed") = true,
+           "Seconds per product; streamed: the weights come from memory, else from whatever cache holds "
+           "them.");
+  m.def("read_bandwidth", &read_bandwidth, nb::arg("pool"),
+        "Bytes per second read from memory by all workers.");
   m.def("peak", &peak, nb::arg("pool"), nb::arg("isa") = "", nb::arg("unit") = "int8",
         "Multiply-adds per second of all workers; unit: \"int8\" or \"f32\".");
 
@@ -329,43 +349,51 @@ NB_MODULE(_native, m) {
       .def("keep", [](Sequence& s, Ints path) { s.keep(path.data(), static_cast<int>(path.size())); })
       .def("rollback", &Sequence::rollback)
       .def("fork", &Sequence::fork)
-      .def("cached", &cached, nb::arg("layer"), "Keys and values of one layer, float32[length, heads, head_dim] each.");
+      .def("cached", &cached, nb::arg("layer"),
+           "Keys and values of one layer, float32[length, heads, head_dim] each.");
 
   nb::class_<Plan>(m, "Plan", "The operations of one pass over preallocated buffers.")
-      .def("__init__",
-           [](Plan* self, int layers, int kv_heads, int head_dim, int max_rows, int context,
-              std::shared_ptr<Pool> pool, const std::string& isa, bool half_cache) {
-             if (layers < 1 || kv_heads < 1 || head_dim < 8 || head_dim % 8 != 0 || max_rows < 1 || context < 1)
-               throw std::invalid_argument("plan: impossible shape");
-             new (self) Plan({layers, kv_heads, head_dim, half_cache}, max_rows, context, std::move(pool), &kernels_named(isa));
-           },
-           nb::arg("layers"), nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("max_rows"), nb::arg("context"),
-           nb::arg("pool"), nb::arg("isa") = "", nb::arg("half_cache") = false)
+      .def(
+          "__init__",
+          [](Plan* self, int layers, int kv_heads, int head_dim, int max_rows, int context,
+             std::shared_ptr<Pool> pool, const std::string& isa, bool half_cache) {
+            if (layers < 1 || kv_heads < 1 || head_dim < 8 || head_dim % 8 != 0 || max_rows < 1 ||
+                context < 1)
+              throw std::invalid_argument("plan: impossible shape");
+            new (self) Plan({layers, kv_heads, head_dim, half_cache}, max_rows, context, std::move(pool),
+                            &kernels_named(isa));
+          },
+          nb::arg("layers"), nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("max_rows"),
+          nb::arg("context"), nb::arg("pool"), nb::arg("isa") = "", nb::arg("half_cache") = false)
       .def_prop_ro("isa", &Plan::isa)
-      .def("buffer", &Plan::buffer, nb::arg("width"), nb::arg("quantised") = false, nb::arg("compact") = false)
+      .def("buffer", &Plan::buffer, nb::arg("width"), nb::arg("quantised") = false,
+           nb::arg("compact") = false)
       .def("vector", [](Plan& p, Floats v) { return p.vector(v.data(), static_cast<int>(v.size())); })
       .def("embed", &Plan::embed, nb::arg("table"), nb::arg("dst"), nb::arg("scale") = 1.0f)
       .def("rmsnorm", &Plan::rmsnorm, nb::arg("src"), nb::arg("weight"), nb::arg("eps"), nb::arg("dst"))
-      .def("matmul",
-           [](Plan& p, int src, const std::vector<std::tuple<std::shared_ptr<Weight>, int, int, bool>>& products) {
-             std::vector<Plan::Product> parts;
-             for (const auto& [weight, dst, bias, accumulate] : products)
-               parts.push_back({weight, dst, bias, accumulate});
-             p.matmul(src, std::move(parts));
-           },
-           nb::arg("src"), nb::arg("products"),
-           "products: (matrix, destination buffer, bias vector or -1, add to the destination).")
-      .def("attention", &Plan::attention, nb::arg("layer"), nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("dst"),
-           nb::arg("heads"), nb::arg("inverse_frequencies"), nb::arg("scale"), nb::arg("window") = 0,
-           nb::arg("cap") = 0.0f,
-           "No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: scores "
+      .def(
+          "matmul",
+          [](Plan& p, int src,
+             const std::vector<std::tuple<std::shared_ptr<Weight>, int, int, bool>>& products) {
+            std::vector<Plan::Product> parts;
+            for (const auto& [weight, dst, bias, accumulate] : products)
+              parts.push_back({weight, dst, bias, accumulate});
+            p.matmul(src, std::move(parts));
+          },
+          nb::arg("src"), nb::arg("products"),
+          "products: (matrix, destination buffer, bias vector or -1, add to the destination).")
+      .def("attention", &Plan::attention, nb::arg("layer"), nb::arg("q"), nb::arg("k"), nb::arg("v"),
+           nb::arg("dst"), nb::arg("heads"), nb::arg("inverse_frequencies"), nb::arg("scale"),
+           nb::arg("window") = 0, nb::arg("cap") = 0.0f,
+           "No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: "
+           "scores "
            "become cap * tanh(score / cap); 0 = as they are.")
-      .def("gated", &Plan::gated, nb::arg("src"), nb::arg("gate_weight"), nb::arg("up_weight"), nb::arg("gate"),
-           nb::arg("up"), nb::arg("dst"), nb::arg("gelu") = false,
+      .def("gated", &Plan::gated, nb::arg("src"), nb::arg("gate_weight"), nb::arg("up_weight"),
+           nb::arg("gate"), nb::arg("up"), nb::arg("dst"), nb::arg("gelu") = false,
            "dst = act(src * gate_weight) * (src * up_weight); act is SiLU, or GELU (by tanh).")
       .def("copy", &Plan::copy, nb::arg("src"), nb::arg("dst"))
-      .def("norm_groups", &Plan::norm_groups, nb::arg("buffer"), nb::arg("weight"), nb::arg("eps"), nb::arg("size"),
-           "RMS norm of every group of `size` columns by itself, in place.")
+      .def("norm_groups", &Plan::norm_groups, nb::arg("buffer"), nb::arg("weight"), nb::arg("eps"),
+           nb::arg("size"), "RMS norm of every group of `size` columns by itself, in place.")
       .def("add_scaled", &Plan::add_scaled, nb::arg("src"), nb::arg("dst"), nb::arg("scale") = 1.0f,
            nb::arg("weight") = -1, nb::arg("eps") = 0.0f,
            "dst += scale * src; with a weight, src is RMS-normalised first.")
@@ -375,7 +403,8 @@ NB_MODULE(_native, m) {
       .def("logits", &Plan::logits, nb::arg("src"))
       .def("new_sequence", &Plan::new_sequence)
       .def("set_profiling", &Plan::set_profiling, nb::arg("on"))
-      .def_prop_ro("profile", &Plan::profile, "Seconds per kind of operation since profiling was switched on.")
+      .def_prop_ro("profile", &Plan::profile,
+                   "Seconds per kind of operation since profiling was switched on.")
       .def("forward", &forward, nb::arg("requests"), nb::arg("tap") = false,
            "requests: (sequence, tokens, parents or None, committed, chooser or None, want logits).");
 

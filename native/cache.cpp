@@ -20,7 +20,8 @@ std::shared_ptr<std::byte[]> new_page(std::size_t bytes) {
 // Keys lie across (one column of [dim][64]), values along (one row of [64][dim]).
 template <class To, class From>
 void put_column(std::byte* block, int column, int dim, const From* key, const From* value) {
-  To *keys = reinterpret_cast<To*>(block), *values = keys + static_cast<std::size_t>(kPage) * dim + column * dim;
+  To *keys = reinterpret_cast<To*>(block),
+     *values = keys + static_cast<std::size_t>(kPage) * dim + column * dim;
   for (int d = 0; d < dim; ++d) {
     if constexpr (sizeof(To) == sizeof(From)) {
       keys[d * kPage + column] = key[d];
@@ -77,8 +78,10 @@ void Sequence::store(int layer, int head, const RowPlace& row, const float* key,
   const int dim = shape_.head_dim;
   if (row.slot < 0) {
     std::byte* block = this->block(layer, head, row.position / kPage);
-    if (shape_.half) put_column<std::uint16_t>(block, row.position % kPage, dim, key, value);
-    else put_column<float>(block, row.position % kPage, dim, key, value);
+    if (shape_.half)
+      put_column<std::uint16_t>(block, row.position % kPage, dim, key, value);
+    else
+      put_column<float>(block, row.position % kPage, dim, key, value);
     return;
   }
   std::byte* to = scratch(layer, head, row.slot);
@@ -97,10 +100,13 @@ void Sequence::store(int layer, int head, const RowPlace& row, const float* key,
 void Sequence::lay_over(int layer, int head, int slot, std::byte* block, int column) {
   const std::byte *key = scratch(layer, head, slot), *value = key + shape_.vector_bytes();
   const auto lay = [&]<class T>(const T*) {
-    put_column<T>(block, column, shape_.head_dim, reinterpret_cast<const T*>(key), reinterpret_cast<const T*>(value));
+    put_column<T>(block, column, shape_.head_dim, reinterpret_cast<const T*>(key),
+                  reinterpret_cast<const T*>(value));
   };
-  if (shape_.half) lay(static_cast<const std::uint16_t*>(nullptr));
-  else lay(static_cast<const float*>(nullptr));
+  if (shape_.half)
+    lay(static_cast<const std::uint16_t*>(nullptr));
+  else
+    lay(static_cast<const float*>(nullptr));
 }
 
 void Sequence::keep(const int* path, int num) {

@@ -45,7 +45,8 @@ class Sequence {
 
   // keys: [head_dim][64], then values: [64][head_dim], of the page that holds positions 64 * page ...
   std::byte* block(int layer, int head, int page) const {
-    return pages_[page].get() + (static_cast<std::size_t>(layer) * shape_.kv_heads + head) * shape_.head_bytes();
+    return pages_[page].get() +
+           (static_cast<std::size_t>(layer) * shape_.kv_heads + head) * shape_.head_bytes();
   }
   // key [head_dim], then value [head_dim], of a row in scratch.
   std::byte* scratch(int layer, int head, int slot) {
@@ -64,10 +65,10 @@ class Sequence {
 
   CacheShape shape_;
   int length_ = 0;
-  int committed_ = 0;                // rows of the last pass that are committed
+  int committed_ = 0;  // rows of the last pass that are committed
   std::vector<std::shared_ptr<std::byte[]>> pages_;
-  std::vector<RowPlace> rows_;       // of the last pass
-  std::vector<std::byte> scratch_;   // [slot][layer][head][key, value][head_dim]
+  std::vector<RowPlace> rows_;      // of the last pass
+  std::vector<std::byte> scratch_;  // [slot][layer][head][key, value][head_dim]
 };
 
 }  // namespace ga

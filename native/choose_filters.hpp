@@ -168,8 +168,8 @@ inline int32_t bucket_of(double distance) {
   return static_cast<int32_t>(bounded * -kBucketsPerUnit);
 }
 
-// Weights and buckets of a block of distances: the one loop that top-p runs over the whole vocabulary, so it is
-// compiled for wider vectors, too. Every operation is rounded by itself in all of them: the same bits.
+// Weights and buckets of a block of distances: the one loop that top-p runs over the whole vocabulary, so it
+// is compiled for wider vectors, too. Every operation is rounded by itself in all of them: the same bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
 #endif

@@ -6,18 +6,21 @@
 
 namespace ga {
 
-constexpr int kBlock = 32;  // elements of k that share one activation scale; every accumulation step is one block
-constexpr int kLanes = 8;   // weight rows per tile: lane i of a vector is row i of the tile
-constexpr int kPage = 64;   // positions per cache page = per attention block
+constexpr int kBlock =
+    32;  // elements of k that share one activation scale; every accumulation step is one block
+constexpr int kLanes = 8;  // weight rows per tile: lane i of a vector is row i of the tile
+constexpr int kPage = 64;  // positions per cache page = per attention block
 
-// How a weight matrix lies in memory after repacking (see tiles.hpp). One kind may serve several file formats.
+// How a weight matrix lies in memory after repacking (see tiles.hpp). One kind may serve several file
+// formats.
 enum class Kind : int { F32, F16, BF16, Q8_0, Q4_1, Q5_0, Q4_K, Q6_K, Count };
 constexpr int kNumKinds = static_cast<int>(Kind::Count);
 
 constexpr bool is_quantised(Kind kind) { return kind >= Kind::Q8_0; }
 
-// One row of activations, quantised by itself in blocks of 32, and interleaved with the other rows of its group:
-// `step` rows lie together, so that a kernel reaches all of them from one pointer. Block b of the row has
+// One row of activations, quantised by itself in blocks of 32, and interleaved with the other rows of its
+// group: `step` rows lie together, so that a kernel reaches all of them from one pointer. Block b of the row
+// has
 //   q            quad j (four consecutive k) at (8 * b + j) * 4 * step, values in [-127, 127]
 //   scale        at b * step: value = scale * q
 //   scaled_sum   at b * step: scale * (sum of the block's q), for formats with a minimum
@@ -30,7 +33,8 @@ struct QuantRow {
   int step;
 };
 
-// The same for the rows of a pass, in groups of nearly equal size, at most `most` rows each; group after group.
+// The same for the rows of a pass, in groups of nearly equal size, at most `most` rows each; group after
+// group.
 struct QuantRows {
   std::int8_t* q = nullptr;
   float* scale = nullptr;
@@ -46,27 +50,27 @@ struct QuantRows {
     const int group = ((r + 1) * groups() - 1) / rows, start = group_start(group);
     const int step = group_start(group + 1) - start;
     const std::size_t at = start * k + static_cast<std::size_t>(first) * step;
-    return {q + at + 4 * (r - start), scale + at / kBlock + (r - start), scaled_sum + at / kBlock + (r - start),
-            sums + at / 16 + 2 * (r - start), step};
+    return {q + at + 4 * (r - start), scale + at / kBlock + (r - start),
+            scaled_sum + at / kBlock + (r - start), sums + at / 16 + 2 * (r - start), step};
   }
 };
 
-// out[r][i] (+)= sum over k of x[r][k] * weight[i][k] (+ bias[i]) for the weight tiles [tile_begin, tile_end).
-// Ranges begin and end at even tiles, or at the last: a variant may write two tiles at a time.
+// out[r][i] (+)= sum over k of x[r][k] * weight[i][k] (+ bias[i]) for the weight tiles [tile_begin,
+// tile_end). Ranges begin and end at even tiles, or at the last: a variant may write two tiles at a time.
 struct Matmul {
   const std::uint8_t* tiles;  // repacked weight, from tile `first_tile` on
   int first_tile;
   std::size_t tile_bytes;
-  int n;                      // outputs
-  int blocks;                 // k / 32
-  int rows;                   // activation rows
-  const float* x;             // f32 route: [rows][x_stride]
+  int n;           // outputs
+  int blocks;      // k / 32
+  int rows;        // activation rows
+  const float* x;  // f32 route: [rows][x_stride]
   std::size_t x_stride;
-  QuantRows quant;            // int8 route
-  float* out;                 // [rows][out_stride]
+  QuantRows quant;  // int8 route
+  float* out;       // [rows][out_stride]
   std::size_t out_stride;
-  const float* bias;          // [n padded to 8] or null
-  bool accumulate;            // add to what is there (residual) instead of overwriting
+  const float* bias;  // [n padded to 8] or null
+  bool accumulate;    // add to what is there (residual) instead of overwriting
 };
 
 // One query: a row's vector of one attention head, and its running softmax over the blocks visited so far.
@@ -75,7 +79,7 @@ struct Query {
   float* out;      // [head_dim], unnormalised weighted sum of values
   float max;
   float sum;
-  int position;    // sees positions first..position
+  int position;  // sees positions first..position
   int first = 0;
   float cap = 0.0f;  // scores become cap * tanh(score / cap); 0 = as they are
 };

@@ -34,8 +34,14 @@ void Buffer::allocate(int rows, int columns, bool quantised) {
 }
 
 Plan::Plan(CacheShape shape, int max_rows, int context, std::shared_ptr<Pool> pool, const Kernels* kernels)
-    : shape_(shape), max_rows_(max_rows), context_(context), pool_(std::move(pool)), kernels_(kernels),
-      counters_(2 * pool_->size()), scratch_(pool_->size()), out_index_(max_rows, -1) {
+    : shape_(shape),
+      max_rows_(max_rows),
+      context_(context),
+      pool_(std::move(pool)),
+      kernels_(kernels),
+      counters_(2 * pool_->size()),
+      scratch_(pool_->size()),
+      out_index_(max_rows, -1) {
   for (Scratch& scratch : scratch_) scratch.block.resize(shape_.head_bytes());
 }
 
@@ -82,8 +88,8 @@ void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
 void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
   Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
   const float* weight = vectors_.at(weight_id).get();
-  // Every worker takes its share of the columns of all rows and finds the scales of the rows by itself: rows that
-  // are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
+  // Every worker takes its share of the columns of all rows and finds the scales of the rows by itself: rows
+  // that are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
   const int columns = round_up((dst.stride + pool_->size() - 1) / pool_->size(), 2 * kBlock);
   add("norm", [this, &src, &dst, weight, eps, columns](Pass& pass, int worker, Counter*) {
     const bool gather = dst.compact && !src.compact;
@@ -133,7 +139,8 @@ void Plan::add_scaled(int src_id, int dst_id, float scale, int weight_id, float 
     const int stride = static_cast<int>(src.stride);
     for (int r; claims.take(r);) {
       float *x = src.row(r), *y = dst.row(r);
-      if (weight != nullptr) kernels_->scale_mul(x, kernels_->rms_scale(x, eps, src.width), weight, stride, x);
+      if (weight != nullptr)
+        kernels_->scale_mul(x, kernels_->rms_scale(x, eps, src.width), weight, stride, x);
       for (int i = 0; i < src.width; ++i) y[i] += x[i] * scale;
     }
   });
@@ -141,7 +148,8 @@ void Plan::add_scaled(int src_id, int dst_id, float scale, int weight_id, float 
 
 void Plan::cap(int buffer_id, float divisor, float most) {
   Buffer& buffer = *buffers_.at(buffer_id);
-  const int stride = static_cast<int>(buffer.stride), columns = round_up((stride + pool_->size() - 1) / pool_->size(), kBlock);
+  const int stride = static_cast<int>(buffer.stride),
+            columns = round_up((stride + pool_->size() - 1) / pool_->size(), kBlock);
   add("head", [this, &buffer, divisor, most, stride, columns](Pass& pass, int worker, Counter*) {
     const int first = worker * columns, n = std::min(columns, stride - first), rows = rows_of(buffer, pass);
     for (int r = 0; r < rows && n > 0; ++r) kernels_->cap(buffer.row(r) + first, divisor, most, n);
@@ -149,10 +157,12 @@ void Plan::cap(int buffer_id, float divisor, float most) {
 }
 
 // Adds a matrix to the lists of the workers.
-void Plan::add_chunks(std::vector<std::vector<Chunk>>& lists, int part, const Weight& weight, const Buffer& src,
-                      Buffer& dst, int tiles_per_chunk) const {
-  if (weight.k != src.width || weight.n != dst.width) throw std::invalid_argument("matmul: shapes do not fit");
-  if (weight.stripes.size() != lists.size()) throw std::invalid_argument("matmul: packed for another number of workers");
+void Plan::add_chunks(std::vector<std::vector<Chunk>>& lists, int part, const Weight& weight,
+                      const Buffer& src, Buffer& dst, int tiles_per_chunk) const {
+  if (weight.k != src.width || weight.n != dst.width)
+    throw std::invalid_argument("matmul: shapes do not fit");
+  if (weight.stripes.size() != lists.size())
+    throw std::invalid_argument("matmul: packed for another number of workers");
   for (std::size_t w = 0; w < lists.size(); ++w) {
     const Stripe& stripe = weight.stripes[w];
     Matmul job = matmul_of(weight, stripe);
@@ -170,7 +180,8 @@ void Plan::multiply(const Chunk& chunk, Kind kind, const Buffer& src, int rows) 
   job.rows = rows;
   job.quant = src.quant;
   const bool int8 = is_quantised(kind) && src.quant.q != nullptr;
-  (int8 ? kernels_->matmul_int8 : kernels_->matmul_float)[static_cast<int>(kind)](job, chunk.begin, chunk.end);
+  (int8 ? kernels_->matmul_int8 : kernels_->matmul_float)[static_cast<int>(kind)](job, chunk.begin,
+                                                                                  chunk.end);
 }
 
 void Plan::matmul(int src_id, std::vector<Product> products) {
@@ -188,20 +199,21 @@ void Plan::matmul(int src_id, std::vector<Product> products) {
           chunk.job.accumulate = product.accumulate;
         }
   }
-  add(src.compact ? "head" : "matmul",
-      [this, &src, products = std::move(products), lists = std::move(lists)](Pass& pass, int worker, Counter* counters) {
-        const int rows = rows_of(src, pass);
-        if (rows == 0) return;
-        OwnFirst<Chunk> work(lists, counters, worker);
-        while (const Chunk* chunk = work.take()) multiply(*chunk, products[chunk->part].weight->kind, src, rows);
-      });
+  add(src.compact ? "head" : "matmul", [this, &src, products = std::move(products), lists = std::move(lists)](
+                                           Pass& pass, int worker, Counter* counters) {
+    const int rows = rows_of(src, pass);
+    if (rows == 0) return;
+    OwnFirst<Chunk> work(lists, counters, worker);
+    while (const Chunk* chunk = work.take()) multiply(*chunk, products[chunk->part].weight->kind, src, rows);
+  });
 }
 
-void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate_id,
-                 int up_id, int dst_id, bool gelu) {
+void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight,
+                 int gate_id, int up_id, int dst_id, bool gelu) {
   Buffer &src = *buffers_.at(src_id), &gate = *buffers_.at(gate_id), &up = *buffers_.at(up_id),
          &dst = *buffers_.at(dst_id);
-  if (dst.width != gate.width || gate_weight->n != up_weight->n) throw std::invalid_argument("gated: shapes do not fit");
+  if (dst.width != gate.width || gate_weight->n != up_weight->n)
+    throw std::invalid_argument("gated: shapes do not fit");
   // A chunk owns columns of whole blocks in both matrices, so that it can quantise what it made.
   std::vector<std::vector<Chunk>> gates(pool_->size()), ups(pool_->size());
   const int tiles_per_chunk = chunk_tiles(*gate_weight, kChunkBytes / 2);
@@ -259,7 +271,8 @@ void Plan::check(const std::vector<Request>& requests) const {
       const int parent = request.parents == nullptr ? i - 1 : request.parents[i];
       const bool chain = i < request.committed;
       if (parent >= i || parent < (chain ? i - 1 : request.committed - 1))
-        throw std::invalid_argument("forward: a parent must come before its row, and committed rows form a chain");
+        throw std::invalid_argument(
+            "forward: a parent must come before its row, and committed rows form a chain");
       if (request.tokens[i] < 0) throw std::invalid_argument("forward: negative token id");
       depth[i] = parent < 0 ? 1 : depth[parent] + 1;
       deepest = std::max(deepest, depth[i]);
@@ -299,7 +312,8 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
   pass.segments = segments_ = (positions + kSegmentPages * kPage - 1) / (kSegmentPages * kPage);
   const std::size_t partials = static_cast<std::size_t>(pass.rows) * heads_ * segments_;
   if (partials_.size() < partials) partials_.resize(partials);
-  if (segments_ > 1 && partial_out_.size() < partials * shape_.head_dim) partial_out_.resize(partials * shape_.head_dim);
+  if (segments_ > 1 && partial_out_.size() < partials * shape_.head_dim)
+    partial_out_.resize(partials * shape_.head_dim);
   for (auto& tap_rows : taps_)
     if (tap) tap_rows.resize(static_cast<std::size_t>(pass.rows) * tap_width_);
   using clock = std::chrono::steady_clock;

@@ -16,8 +16,8 @@
 
 namespace ga {
 
-// Memory for weights on huge pages where the system grants them: one stream per worker, handed out front to back. A
-// worker reads its share of one matrix after the other, so the prefetch of one runs on into the next.
+// Memory for weights on huge pages where the system grants them: one stream per worker, handed out front to
+// back. A worker reads its share of one matrix after the other, so the prefetch of one runs on into the next.
 class Arena {
  public:
   Arena(std::size_t bytes_per_stream, int streams);
@@ -53,7 +53,8 @@ struct Weight {
 
 enum class Format : int;
 
-// `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool; one stripe each.
+// `order`: which file row becomes output i (n entries), or null. Runs on all workers of the pool; one stripe
+// each.
 std::shared_ptr<Weight> pack_weight(Pool& pool, std::shared_ptr<Arena> arena, Format format, int n, int k,
                                     const std::uint8_t* data, const int* order);
 std::size_t packed_bytes(Kind kind, int n, int k);  // of all stripes together, and room for rounding
@@ -66,7 +67,8 @@ struct Buffer {
   int width = 0;
   std::size_t stride = 0;
   bool compact = false;  // holds only the rows that are chosen for
-  std::unique_ptr<float[], void (*)(void*)> data{nullptr, std::free};  // pages that no pass touches cost nothing
+  std::unique_ptr<float[], void (*)(void*)> data{nullptr,
+                                                 std::free};  // pages that no pass touches cost nothing
   std::vector<std::int8_t> q;
   std::vector<float> scales;  // scale, then scaled_sum
   std::vector<std::int16_t> sums;
@@ -75,8 +77,8 @@ struct Buffer {
   void allocate(int rows, int width, bool quantised);
 };
 
-// Attention runs in segments of this many pages, so that long contexts can be shared among workers. Their results
-// are joined in the order of positions, so it makes no difference who computed them.
+// Attention runs in segments of this many pages, so that long contexts can be shared among workers. Their
+// results are joined in the order of positions, so it makes no difference who computed them.
 constexpr int kSegmentPages = 4;
 
 // One sequence's share of a pass.
@@ -85,19 +87,19 @@ struct Request {
   const int* tokens = nullptr;
   const int* parents = nullptr;  // null = chain
   int num = 0;
-  int committed = 0;             // rows that enter the cache at once; choosing starts at the last of them
-  Chooser* chooser = nullptr;    // null = choose nothing
-  int first_row = 0;             // in the pass
-  std::vector<int> chosen;       // per row, -1 where not asked
+  int committed = 0;           // rows that enter the cache at once; choosing starts at the last of them
+  Chooser* chooser = nullptr;  // null = choose nothing
+  int first_row = 0;           // in the pass
+  std::vector<int> chosen;     // per row, -1 where not asked
 };
 
 struct Pass {
   std::vector<Request>& requests;
   int rows = 0;
   std::vector<int> tokens;
-  std::vector<int> out_rows;     // rows whose logits are computed, ascending
-  bool tap = false;              // hidden states are wanted
-  int segments = 1;              // of the longest sequence (see kSegmentPages)
+  std::vector<int> out_rows;  // rows whose logits are computed, ascending
+  bool tap = false;           // hidden states are wanted
+  int segments = 1;           // of the longest sequence (see kSegmentPages)
 };
 
 class Plan {
@@ -126,17 +128,18 @@ class Plan {
   // No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: see Query.
   void attention(int layer, int q, int k, int v, int dst, int heads, std::vector<double> inverse_frequencies,
                  float scale, int window, float cap);
-  // dst = act(src * gate_weight) * (src * up_weight), act = SiLU or GELU; `gate` and `up` hold the two products.
-  void gated(int src, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate, int up,
-             int dst, bool gelu);
+  // dst = act(src * gate_weight) * (src * up_weight), act = SiLU or GELU; `gate` and `up` hold the two
+  // products.
+  void gated(int src, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate,
+             int up, int dst, bool gelu);
   void tap(int src);     // remember these rows if hidden states are wanted
   void logits(int src);  // the compact buffer to choose from
 
   // Runs one pass over all rows of all requests. Throws std::invalid_argument for malformed requests.
   void forward(std::vector<Request>& requests, bool tap);
 
-  // Seconds per kind of operation since profiling was switched on, as seen by the calling thread (waiting for the
-  // others included). Not while a pass runs.
+  // Seconds per kind of operation since profiling was switched on, as seen by the calling thread (waiting for
+  // the others included). Not while a pass runs.
   void set_profiling(bool on);
   const std::map<std::string, double>& profile() const { return profile_; }
 
@@ -161,7 +164,7 @@ class Plan {
   };
   struct Rotation {  // by angles position * frequency
     std::vector<double> frequencies;
-    std::vector<float> cos, sin;                   // [position][frequency]
+    std::vector<float> cos, sin;  // [position][frequency]
   };
   struct Attention {
     int layer, heads;
@@ -170,7 +173,9 @@ class Plan {
     float cap;
     const Rotation* rotation;
     Buffer *q, *k, *v, *dst;
-    int first_seen(int position) const { return window > 0 && position >= window ? position - window + 1 : 0; }
+    int first_seen(int position) const {
+      return window > 0 && position >= window ? position - window + 1 : 0;
+    }
   };
 
   void check(const std::vector<Request>& requests) const;
@@ -186,7 +191,8 @@ class Plan {
   void multiply(const Chunk& chunk, Kind kind, const Buffer& src, int rows) const;
   void rotate(const Attention& job, Request& request, int head);
   void attend(const Attention& job, Request& request, int head, int segment, int worker);
-  void attend_block(Query* const* queries, int num, const std::byte* block, int begin, const std::byte* next) const;
+  void attend_block(Query* const* queries, int num, const std::byte* block, int begin,
+                    const std::byte* next) const;
   void finish(const Attention& job, int row, int head, int segments);
   Query& partial(const Attention& job, int row, int head, int segment, int segments);
   int group_columns(const Attention& job) const { return shape_.head_dim * job.heads / shape_.kv_heads; }
@@ -199,20 +205,20 @@ class Plan {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<float[]>> vectors_;
   std::vector<Operation> operations_;
-  std::vector<Counter> counters_;                  // [2][workers]: operations take turns
+  std::vector<Counter> counters_;  // [2][workers]: operations take turns
   std::vector<std::unique_ptr<Rotation>> rotations_;
-  struct Scratch {                                 // per worker
+  struct Scratch {  // per worker
     std::vector<Query*> order;
-    std::vector<std::byte> block;                  // one page of one head with a path's rows laid over it
+    std::vector<std::byte> block;  // one page of one head with a path's rows laid over it
   };
   std::vector<Scratch> scratch_;
   int segments_ = 1, heads_ = 0;
-  std::vector<Query> partials_;                    // [row][head][segment]
-  std::vector<float> partial_out_;                 // [row][head][segment][head_dim]
+  std::vector<Query> partials_;     // [row][head][segment]
+  std::vector<float> partial_out_;  // [row][head][segment][head_dim]
   std::vector<std::vector<float>> taps_;
   int tap_width_ = 0;
   Buffer* logits_ = nullptr;
-  std::vector<int> out_index_;                     // row -> index among the chosen rows, -1
+  std::vector<int> out_index_;  // row -> index among the chosen rows, -1
   bool profiling_ = false;
   std::map<std::string, double> profile_;
   std::mutex mutex_;

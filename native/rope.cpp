@@ -26,10 +26,14 @@ SinCos sin_cos(double x) {
   const double r = ((x - q * kPart1) - q * kPart2) - q * kPart3;
   const double sin = series(r, r * r, 1), cos = series(1.0, r * r, 0);
   switch (quadrant & 3) {
-    case 0: return {sin, cos};
-    case 1: return {cos, -sin};
-    case 2: return {-sin, -cos};
-    default: return {-cos, sin};
+    case 0:
+      return {sin, cos};
+    case 1:
+      return {cos, -sin};
+    case 2:
+      return {-sin, -cos};
+    default:
+      return {-cos, sin};
   }
 }
 

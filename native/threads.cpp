@@ -24,6 +24,7 @@ class PlainFloats {
 #if defined(__x86_64__)
   PlainFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
   ~PlainFloats() { _mm_setcsr(saved_); }
+
  private:
   const unsigned saved_;
 #elif defined(__aarch64__)
@@ -32,6 +33,7 @@ class PlainFloats {
     asm volatile("msr fpcr, %0" ::"r"(std::uint64_t{0}));
   }
   ~PlainFloats() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
+
  private:
   std::uint64_t saved_;
 #endif
@@ -85,8 +87,10 @@ void Pool::barrier() {
     return;
   }
   for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
-    if (spins < kSpins) pause();
-    else sched_yield();
+    if (spins < kSpins)
+      pause();
+    else
+      sched_yield();
   }
 }
 

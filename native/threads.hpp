@@ -29,9 +29,9 @@ class Pool {
 
   const int size_;
   const std::function<void(int)>* job_ = nullptr;
-  alignas(64) std::atomic<std::uint32_t> round_{0};    // counts jobs; workers wait for it to change
+  alignas(64) std::atomic<std::uint32_t> round_{0};  // counts jobs; workers wait for it to change
   alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> phase_{0};    // counts barriers
+  alignas(64) std::atomic<std::uint32_t> phase_{0};  // counts barriers
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
@@ -71,8 +71,8 @@ class OwnRange {
   int victim_, tried_ = 0;
 };
 
-// Hands out the items of a list per worker: first one's own, then what is left of the others'. So each worker keeps
-// to its own part of memory, and a stolen core does not stall the rest.
+// Hands out the items of a list per worker: first one's own, then what is left of the others'. So each worker
+// keeps to its own part of memory, and a stolen core does not stall the rest.
 template <class Item>
 class OwnFirst {
  public:

@@ -77,15 +77,18 @@ void pack_q5_0(const std::uint8_t* src, int row, std::uint8_t* unit) {
 
 // As kind Q5_0: its offset is 16 where this format's is 8.
 void pack_q4_0(const std::uint8_t* src, int row, std::uint8_t* unit) {
-  for (int k = 0; k < 32; ++k) put_five_bits(unit, row, k, (k < 16 ? src[2 + k] & 15 : src[2 + k - 16] >> 4) + 8);
+  for (int k = 0; k < 32; ++k)
+    put_five_bits(unit, row, k, (k < 16 ? src[2 + k] & 15 : src[2 + k - 16] >> 4) + 8);
   std::memcpy(unit + 160 + 2 * row, src, 2);
 }
 
 // As kind Q8_0: codes stand for numbers of ggml's table, which are bytes.
 void pack_iq4_nl(const std::uint8_t* src, int row, std::uint8_t* unit) {
-  constexpr std::int8_t table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  constexpr std::int8_t table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                     1,    13,   25,  38,  53,  69,  89,  113};
   for (int k = 0; k < 32; ++k)
-    unit[quad_byte(row, k)] = static_cast<std::uint8_t>(table[k < 16 ? src[2 + k] & 15 : src[2 + k - 16] >> 4]);
+    unit[quad_byte(row, k)] =
+        static_cast<std::uint8_t>(table[k < 16 ? src[2 + k] & 15 : src[2 + k - 16] >> 4]);
   std::memcpy(unit + 256 + 2 * row, src, 2);
 }
 
@@ -106,7 +109,8 @@ void pack_q4_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
 
 void put_six_bits(std::uint8_t* block, int row, int k, int value) {
   put_nibble(block, row, k, value & 15);
-  block[128 + 32 * (k / 16) + 4 * row + k % 4] |= static_cast<std::uint8_t>((value >> 4) << (2 * (k / 4 % 4)));
+  block[128 + 32 * (k / 16) + 4 * row + k % 4] |=
+      static_cast<std::uint8_t>((value >> 4) << (2 * (k / 4 % 4)));
 }
 
 void pack_q6_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
@@ -140,9 +144,11 @@ void pack_q3_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
       put_six_bits(block, row, k, two + 4 * third - 4 + 32);
     }
     for (int half = 0; half < 2; ++half) {
-      // Sixteen scales: eight bytes of low halves, first 0 to 7, then 8 to 15; four bytes of pairs of high bits.
+      // Sixteen scales: eight bytes of low halves, first 0 to 7, then 8 to 15; four bytes of pairs of high
+      // bits.
       const int j = 2 * b + half;
-      const int nibble = j < 8 ? scales[j] & 15 : scales[j - 8] >> 4, high = scales[8 + j % 4] >> (2 * (j / 4)) & 3;
+      const int nibble = j < 8 ? scales[j] & 15 : scales[j - 8] >> 4,
+                high = scales[8 + j % 4] >> (2 * (j / 4)) & 3;
       unit[T::scales + 16 * b + 2 * row + half] = static_cast<std::uint8_t>((nibble | high << 4) - 32);
     }
   }
@@ -151,10 +157,13 @@ void pack_q3_k(const std::uint8_t* src, int row, std::uint8_t* unit) {
 const std::uint8_t* block_start(Kind kind, const std::uint8_t* tile, int block) {
   switch (kind) {
     case Kind::Q4_K:
-      return tile + block / 8 * geometry(kind).tile_bytes + Q4KTile::blocks + block % 8 * Q4KTile::block_bytes;
+      return tile + block / 8 * geometry(kind).tile_bytes + Q4KTile::blocks +
+             block % 8 * Q4KTile::block_bytes;
     case Kind::Q6_K:
-      return tile + block / 8 * geometry(kind).tile_bytes + Q6KTile::blocks + block % 8 * Q6KTile::block_bytes;
-    default: return tile + static_cast<std::size_t>(block) * geometry(kind).tile_bytes;
+      return tile + block / 8 * geometry(kind).tile_bytes + Q6KTile::blocks +
+             block % 8 * Q6KTile::block_bytes;
+    default:
+      return tile + static_cast<std::size_t>(block) * geometry(kind).tile_bytes;
   }
 }
 
@@ -171,9 +180,11 @@ float half_to_float(std::uint16_t bits) {
 std::uint16_t float_to_half(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to 65,536 or more
-  if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-24; adding 0.5 rounds to one, in the low bits
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);  // NaN
+  if (magnitude >= 0x477ff000u)
+    return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to 65,536 or more
+  if (magnitude <
+      0x38800000u) {  // below 2^-14: a multiple of 2^-24; adding 0.5 rounds to one, in the low bits
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   }
@@ -192,15 +203,32 @@ void pack_tile(Format format, const std::uint8_t* const rows[kLanes], std::size_
       const std::uint8_t* src = rows[row] + file_row_bytes(format, k0);
       const std::size_t count = k - k0 < static_cast<std::size_t>(g.tile_unit) ? k - k0 : g.tile_unit;
       switch (format) {
-        case Format::Q8_0: pack_q8_0(src, row, unit); break;
-        case Format::Q4_1: pack_q4_1(src, row, unit); break;
-        case Format::Q5_0: pack_q5_0(src, row, unit); break;
-        case Format::Q4_K: pack_q4_k(src, row, unit); break;
-        case Format::Q6_K: pack_q6_k(src, row, unit); break;
-        case Format::Q4_0: pack_q4_0(src, row, unit); break;
-        case Format::IQ4_NL: pack_iq4_nl(src, row, unit); break;
-        case Format::Q3_K: pack_q3_k(src, row, unit); break;
-        default: pack_float(kind, src, row, count, unit);
+        case Format::Q8_0:
+          pack_q8_0(src, row, unit);
+          break;
+        case Format::Q4_1:
+          pack_q4_1(src, row, unit);
+          break;
+        case Format::Q5_0:
+          pack_q5_0(src, row, unit);
+          break;
+        case Format::Q4_K:
+          pack_q4_k(src, row, unit);
+          break;
+        case Format::Q6_K:
+          pack_q6_k(src, row, unit);
+          break;
+        case Format::Q4_0:
+          pack_q4_0(src, row, unit);
+          break;
+        case Format::IQ4_NL:
+          pack_iq4_nl(src, row, unit);
+          break;
+        case Format::Q3_K:
+          pack_q3_k(src, row, unit);
+          break;
+        default:
+          pack_float(kind, src, row, count, unit);
       }
     }
   }
@@ -210,7 +238,9 @@ void unpack_integers(Kind kind, const std::uint8_t* tile, int block, int row, in
   const std::uint8_t* p = block_start(kind, tile, block);
   for (int k = 0; k < kBlock; ++k) {
     switch (kind) {
-      case Kind::Q8_0: out[k] = static_cast<std::int8_t>(p[quad_byte(row, k)]); break;
+      case Kind::Q8_0:
+        out[k] = static_cast<std::int8_t>(p[quad_byte(row, k)]);
+        break;
       case Kind::Q5_0: {
         const int fifth = p[128 + 4 * row + k % 4] >> (k / 4) & 1;
         out[k] = (get_nibble(p, row, k) | fifth << 4) - 16;
@@ -221,7 +251,8 @@ void unpack_integers(Kind kind, const std::uint8_t* tile, int block, int row, in
         out[k] = (get_nibble(p, row, k) | bits << 4) - 32;
         break;
       }
-      default: out[k] = get_nibble(p, row, k);
+      default:
+        out[k] = get_nibble(p, row, k);
     }
   }
 }
@@ -232,9 +263,12 @@ void unpack_row(Kind kind, const std::uint8_t* tile, int block, int row, float* 
     for (int k = 0; k < kBlock; ++k) {
       const int i = k * kLanes + row;
       float& value = out[k * stride];
-      if (kind == Kind::F32) std::memcpy(&value, p + 4 * i, 4);
-      else if (kind == Kind::F16) value = load_half(p + 2 * i);
-      else value = std::bit_cast<float>(static_cast<std::uint32_t>(load16(p + 2 * i)) << 16);
+      if (kind == Kind::F32)
+        std::memcpy(&value, p + 4 * i, 4);
+      else if (kind == Kind::F16)
+        value = load_half(p + 2 * i);
+      else
+        value = std::bit_cast<float>(static_cast<std::uint32_t>(load16(p + 2 * i)) << 16);
     }
     return;
   }
@@ -244,8 +278,12 @@ void unpack_row(Kind kind, const std::uint8_t* tile, int block, int row, float* 
   const int b = block % 8;
   float scales[2], min = 0.0f;  // of both halves
   switch (kind) {
-    case Kind::Q8_0: scales[0] = load_half(p + 256 + 2 * row); break;
-    case Kind::Q5_0: scales[0] = load_half(p + 160 + 2 * row); break;
+    case Kind::Q8_0:
+      scales[0] = load_half(p + 256 + 2 * row);
+      break;
+    case Kind::Q5_0:
+      scales[0] = load_half(p + 160 + 2 * row);
+      break;
     case Kind::Q4_1:
       scales[0] = load_half(p + 128 + 2 * row);
       min = load_half(p + 144 + 2 * row);

@@ -6,31 +6,31 @@
 //
 //   F32, F16, BF16   block: [32 k][8 rows] values
 //   Q8_0             block: 8 quads of int8 | 8 x f16 scale                                        272 bytes
-//   Q4_1             block: 4 vectors, low nibble quad j, high nibble quad j + 4 | 8 f16 scale | 8 f16 min  160
-//   Q5_0             block: nibbles as Q4_1 | one vector, bit j = fifth bit of quad j | 8 f16 scale  176
+//   Q4_1             block: 4 vectors, low nibble quad j, high nibble quad j + 4 | 8 f16 scale | 8 f16 min
+//   160 Q5_0             block: nibbles as Q4_1 | one vector, bit j = fifth bit of quad j | 8 f16 scale  176
 //   Q4_K             256 k: [8][8] u8 scale | [8][8] u8 min | 8 f16 d | 8 f16 dmin | 8 x 128 nibbles 1184
 //   Q6_K             256 k: [8] x {8 x (s8 scale of first half, s8 scale of second half)} | 8 f16 d
-//                    | 8 x (128 low nibbles | 2 vectors of 2-bit fields, vector h field j = quad 4h + j)  1680
+//                    | 8 x (128 low nibbles | 2 vectors of 2-bit fields, vector h field j = quad 4h + j) 1680
 #pragma once
 #include "common.hpp"
 
 namespace ga {
 
-// How a matrix lies in a file. The first formats are those that have a kind of their own, in the same order; each of
-// the others is held exactly by one of these kinds.
+// How a matrix lies in a file. The first formats are those that have a kind of their own, in the same order;
+// each of the others is held exactly by one of these kinds.
 enum class Format : int { F32, F16, BF16, Q8_0, Q4_1, Q5_0, Q4_K, Q6_K, Q4_0, IQ4_NL, Q3_K, Count };
 constexpr int kNumFormats = static_cast<int>(Format::Count);
 
 struct FileLayout {
   const char* name;
-  Kind kind;   // that it becomes
-  int block;   // elements of k per block
-  int bytes;   // per block
+  Kind kind;  // that it becomes
+  int block;  // elements of k per block
+  int bytes;  // per block
 };
 
 constexpr FileLayout kFormats[kNumFormats] = {
-    {"F32", Kind::F32, 1, 4},      {"F16", Kind::F16, 1, 2},      {"BF16", Kind::BF16, 1, 2},
-    {"Q8_0", Kind::Q8_0, 32, 34},  {"Q4_1", Kind::Q4_1, 32, 20},  {"Q5_0", Kind::Q5_0, 32, 22},
+    {"F32", Kind::F32, 1, 4},       {"F16", Kind::F16, 1, 2},       {"BF16", Kind::BF16, 1, 2},
+    {"Q8_0", Kind::Q8_0, 32, 34},   {"Q4_1", Kind::Q4_1, 32, 20},   {"Q5_0", Kind::Q5_0, 32, 22},
     {"Q4_K", Kind::Q4_K, 256, 144}, {"Q6_K", Kind::Q6_K, 256, 210}, {"Q4_0", Kind::Q5_0, 32, 18},
     {"IQ4_NL", Kind::Q8_0, 32, 18}, {"Q3_K", Kind::Q6_K, 256, 110},
 };
@@ -38,22 +38,31 @@ constexpr const FileLayout& layout(Format format) { return kFormats[static_cast<
 constexpr Format own_format(Kind kind) { return static_cast<Format>(kind); }
 
 struct Geometry {
-  int file_block, file_bytes; // of the kind's own format
-  int tile_unit;              // elements of k per unit of a tile
-  int tile_bytes;             // bytes per such unit (8 rows)
+  int file_block, file_bytes;  // of the kind's own format
+  int tile_unit;               // elements of k per unit of a tile
+  int tile_bytes;              // bytes per such unit (8 rows)
 };
 
 constexpr Geometry geometry(Kind kind) {
   switch (kind) {
-    case Kind::F32: return {1, 4, 32, 1024};
-    case Kind::F16: return {1, 2, 32, 512};
-    case Kind::BF16: return {1, 2, 32, 512};
-    case Kind::Q8_0: return {32, 34, 32, 272};
-    case Kind::Q4_1: return {32, 20, 32, 160};
-    case Kind::Q5_0: return {32, 22, 32, 176};
-    case Kind::Q4_K: return {256, 144, 256, 1184};
-    case Kind::Q6_K: return {256, 210, 256, 1680};
-    default: return {0, 0, 0, 0};
+    case Kind::F32:
+      return {1, 4, 32, 1024};
+    case Kind::F16:
+      return {1, 2, 32, 512};
+    case Kind::BF16:
+      return {1, 2, 32, 512};
+    case Kind::Q8_0:
+      return {32, 34, 32, 272};
+    case Kind::Q4_1:
+      return {32, 20, 32, 160};
+    case Kind::Q5_0:
+      return {32, 22, 32, 176};
+    case Kind::Q4_K:
+      return {256, 144, 256, 1184};
+    case Kind::Q6_K:
+      return {256, 210, 256, 1680};
+    default:
+      return {0, 0, 0, 0};
   }
 }
 

@@ -11,14 +11,15 @@ namespace ga {
 
 namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr int kStripeTiles = kBlock / kLanes;  // stripes begin at whole blocks of outputs
+constexpr int kStripeTiles = kBlock / kLanes;            // stripes begin at whole blocks of outputs
 constexpr std::size_t kBeyond = std::size_t{256} << 10;  // room for the prefetch of what follows the end
 }  // namespace
 
 Arena::Arena(std::size_t bytes_per_stream, int streams)
     : stream_bytes_((bytes_per_stream + kBeyond + kHugePage - 1) / kHugePage * kHugePage), used_(streams, 0) {
   mapped_bytes_ = stream_bytes_ * streams + kHugePage;
-  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                  -1, 0);
   if (mapping_ == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
   madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);

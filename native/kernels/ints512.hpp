@@ -1,13 +1,23 @@
 // Integer vectors over two neighbouring tiles (16 rows), for wide_vnni.hpp. Included after lanes_avx2.hpp.
 
-struct FW { __m512 v; };
-struct IW { __m512i v; };
+struct FW {
+  __m512 v;
+};
+struct IW {
+  __m512i v;
+};
 constexpr int kWideTiles = 2;
 constexpr int kMostRows = 8;
 
-static inline __m512i join(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
-static inline __m256i join(__m128i a, __m128i b) { return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1); }
-static inline __m128i bytes16(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+static inline __m512i join(__m256i a, __m256i b) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+static inline __m256i join(__m128i a, __m128i b) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+}
+static inline __m128i bytes16(const std::uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
 
 static inline FW wide_zero() { return {_mm512_setzero_ps()}; }
 static inline FW wide_set1(const float* p) { return {_mm512_set1_ps(*p)}; }
@@ -32,7 +42,9 @@ static inline FW pow2(FW n) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(biased, 23))};
 }
 template <>
-inline FW all<FW>(float x) { return {_mm512_set1_ps(x)}; }
+inline FW all<FW>(float x) {
+  return {_mm512_set1_ps(x)};
+}
 static inline FW neg(FW a) { return {_mm512_xor_ps(_mm512_set1_ps(-0.0f), a.v)}; }
 
 static inline IW ints(int x) { return {_mm512_set1_epi32(x)}; }
@@ -68,10 +80,14 @@ static inline IW signed_at(const std::uint8_t* const* unit, int offset) {
 }
 template <int N>
 static inline IW shift_right(IW a) {
-  if constexpr (N < 0) return {_mm512_slli_epi16(a.v, -N)};
-  else return {_mm512_srli_epi16(a.v, N)};
+  if constexpr (N < 0)
+    return {_mm512_slli_epi16(a.v, -N)};
+  else
+    return {_mm512_srli_epi16(a.v, N)};
 }
-static inline IW sub_scaled(IW a, IW b, int log2) { return {_mm512_sub_epi32(a.v, _mm512_slli_epi32(b.v, log2))}; }
+static inline IW sub_scaled(IW a, IW b, int log2) {
+  return {_mm512_sub_epi32(a.v, _mm512_slli_epi32(b.v, log2))};
+}
 static inline IW plus(IW a, IW b) { return {_mm512_add_epi32(a.v, b.v)}; }
 static inline IW times(IW a, IW b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 static inline void dot_bytes(IW& acc, IW w, IW x) { acc.v = _mm512_dpbusd_epi32(acc.v, w.v, x.v); }

@@ -1,14 +1,20 @@
 // Eight float lanes with AVX2, FMA and F16C. Included inside the namespace of one instruction set.
 
-struct F8 { __m256 v; };
-struct I8 { __m256i v; };
+struct F8 {
+  __m256 v;
+};
+struct I8 {
+  __m256i v;
+};
 
 static inline F8 zero() { return {_mm256_setzero_ps()}; }
 static inline F8 set1(float x) { return {_mm256_set1_ps(x)}; }
 template <class V>
 static inline V all(float x);
 template <>
-inline F8 all<F8>(float x) { return set1(x); }
+inline F8 all<F8>(float x) {
+  return set1(x);
+}
 static inline F8 load(const float* p) { return {_mm256_loadu_ps(p)}; }
 static inline void store(float* p, F8 a) { _mm256_storeu_ps(p, a.v); }
 static inline F8 add(F8 a, F8 b) { return {_mm256_add_ps(a.v, b.v)}; }
@@ -46,7 +52,8 @@ static inline int sum8(__m256i v) {
 }
 static inline int store_int8(std::int8_t* p, I8 a) {
   const __m256i bound = _mm256_set1_epi32(127);
-  const __m256i q = _mm256_max_epi32(_mm256_min_epi32(a.v, bound), _mm256_sub_epi32(_mm256_setzero_si256(), bound));
+  const __m256i q =
+      _mm256_max_epi32(_mm256_min_epi32(a.v, bound), _mm256_sub_epi32(_mm256_setzero_si256(), bound));
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
   return sum8(q);

@@ -41,7 +41,9 @@ bool cpu_has_dot_product() { return false; }
 // A small fixed sequence of odd numbers in [-1, 1).
 struct Noise {
   std::uint64_t state = 1;
-  std::uint32_t bits() { return static_cast<std::uint32_t>((state = state * 6364136223846793005u + 1) >> 32); }
+  std::uint32_t bits() {
+    return static_cast<std::uint32_t>((state = state * 6364136223846793005u + 1) >> 32);
+  }
   float value() { return static_cast<float>(static_cast<std::int32_t>(bits())) * 0x1p-31f; }
 };
 
@@ -79,12 +81,13 @@ struct Trial {
 
   // The results of a variant: int8 route, then f32 route.
   std::vector<float> run(const Kernels& kernels, Kind kind) {
-    QuantRows quant{q.data(), scales.data(), scales.data() + scales.size() / 2, sums.data(), k, rows,
-                    kernels.most_rows};
+    QuantRows quant{q.data(), scales.data(),    scales.data() + scales.size() / 2, sums.data(), k,
+                    rows,     kernels.most_rows};
     for (int r = 0; r < rows; ++r) kernels.quantise(x.data() + r * k, k, quant.row(r));
     out.assign(2 * rows * n, 0.0f);
-    Matmul job{packed.data(), 0, tile_bytes(kind, k), n, k / kBlock, rows, x.data(), k, quant,
-               out.data(),    n,                   nullptr, false};
+    Matmul job{
+        packed.data(), 0,    tile_bytes(kind, k), n, k / kBlock, rows, x.data(), k, quant, out.data(), n,
+        nullptr,       false};
     const int index = static_cast<int>(kind);
     if (is_quantised(kind)) kernels.matmul_int8[index](job, 0, tiles);
     job.out = out.data() + rows * n;
@@ -115,7 +118,8 @@ std::vector<float> run_rest(const Kernels& kernels) {
   Query queries[7];
   Query* order[7];
   for (int i = 0; i < 7; ++i) {
-    queries[i] = {&queries_of[i * n], &results[i * n], 0, 0, 10 + 17 * i, i == 3 ? 20 : 0, i == 1 ? 1.5f : 0.0f};
+    queries[i] = {&queries_of[i * n], &results[i * n],     0, 0, 10 + 17 * i,
+                  i == 3 ? 20 : 0,    i == 1 ? 1.5f : 0.0f};
     order[i] = queries + i;
   }
   kernels.attend(order, 7, page.data(), page.data() + kPage * n, 0, n, nullptr);
@@ -136,7 +140,8 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 bool passes_self_test(const Kernels& kernels) {
   for (int kind = 0; kind < kNumKinds; ++kind) {
     Trial trial(static_cast<Kind>(kind));
-    if (!same(trial.run(scalar_kernels(), static_cast<Kind>(kind)), trial.run(kernels, static_cast<Kind>(kind))))
+    if (!same(trial.run(scalar_kernels(), static_cast<Kind>(kind)),
+              trial.run(kernels, static_cast<Kind>(kind))))
       return false;
   }
   return same(run_rest(scalar_kernels()), run_rest(kernels));

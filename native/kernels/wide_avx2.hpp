@@ -1,5 +1,5 @@
-// Matrix products of one tile (8 rows) at a time with AVX2: unsigned weight bytes times signed activation bytes,
-// summed in int16 as long as that cannot overflow. Included after lanes_avx2.hpp.
+// Matrix products of one tile (8 rows) at a time with AVX2: unsigned weight bytes times signed activation
+// bytes, summed in int16 as long as that cannot overflow. Included after lanes_avx2.hpp.
 
 using FW = F8;
 using IW = I8;
@@ -10,13 +10,18 @@ static inline FW wide_zero() { return zero(); }
 static inline FW wide_set1(const float* p) { return {_mm256_broadcast_ss(p)}; }
 static inline void store_tiles(float* out, FW value) { store(out, value); }
 static inline FW wide_load(const float* p) { return load(p); }
-static inline FW wide_load(const std::uint16_t* p) { return load_half(reinterpret_cast<const std::uint8_t*>(p)); }
+static inline FW wide_load(const std::uint16_t* p) {
+  return load_half(reinterpret_cast<const std::uint8_t*>(p));
+}
 
 template <Kind K>
 static inline FW load_weight(const std::uint8_t* const* p, int k) {
-  if constexpr (K == Kind::F16) return load_half(p[0] + k * 16);
-  else if constexpr (K == Kind::BF16) return load_brain(p[0] + k * 16);
-  else return load(reinterpret_cast<const float*>(p[0]) + k * 8);
+  if constexpr (K == Kind::F16)
+    return load_half(p[0] + k * 16);
+  else if constexpr (K == Kind::BF16)
+    return load_brain(p[0] + k * 16);
+  else
+    return load(reinterpret_cast<const float*>(p[0]) + k * 8);
 }
 
 // Scale and minimum of the 8 rows for one block.
@@ -54,8 +59,8 @@ static inline void step(__m256i& acc, __m256i w, const std::int8_t* x) {
 
 // Integer dot products of one block with R rows; offsets and the inner scales of Q6_K included.
 template <Kind K, int R>
-static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t* sums,
-                        IW (&out)[R]) {
+static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
+                        const std::int16_t* sums, IW (&out)[R]) {
   const __m256i low = _mm256_set1_epi8(15), none = _mm256_setzero_si256();
   const std::uint8_t* u = unit[0];
   if constexpr (K == Kind::Q8_0) {
@@ -75,7 +80,8 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     for (int r = 0; r < R; ++r) acc[r] = none;
     for (int j = 0; j < 4; ++j) {
       const __m256i nibbles = bytes32(p + 32 * j);
-      const __m256i w0 = _mm256_and_si256(nibbles, low), w1 = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low);
+      const __m256i w0 = _mm256_and_si256(nibbles, low),
+                    w1 = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low);
       for (int r = 0; r < R; ++r) step(acc[r], w0, q + 4 * (j * R + r));
       for (int r = 0; r < R; ++r) step(acc[r], w1, q + 4 * ((j + 4) * R + r));
     }
@@ -103,8 +109,9 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     const __m256i inner = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(u + 16 * b)));
     const __m256i first = _mm256_set1_epi32(0xffff), field = _mm256_set1_epi8(0x30);
     for (int half = 0; half < 2; ++half) {
-      const __m256i scale = half ? _mm256_or_si256(_mm256_srli_epi32(inner, 16), _mm256_andnot_si256(first, inner))
-                                 : _mm256_or_si256(_mm256_and_si256(inner, first), _mm256_slli_epi32(inner, 16));
+      const __m256i scale =
+          half ? _mm256_or_si256(_mm256_srli_epi32(inner, 16), _mm256_andnot_si256(first, inner))
+               : _mm256_or_si256(_mm256_and_si256(inner, first), _mm256_slli_epi32(inner, 16));
       const __m256i high = bytes32(p + 128 + 32 * half);
       for (int j = 0; j < 4; j += 2) {
         const __m256i n0 = bytes32(p + 32 * j), n1 = bytes32(p + 32 * j + 32);

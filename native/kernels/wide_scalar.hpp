@@ -9,7 +9,9 @@ static inline FW wide_zero() { return zero(); }
 static inline FW wide_set1(const float* p) { return set1(*p); }
 static inline void store_tiles(float* out, FW value) { store(out, value); }
 static inline FW wide_load(const float* p) { return load(p); }
-static inline FW wide_load(const std::uint16_t* p) { return load_half(reinterpret_cast<const std::uint8_t*>(p)); }
+static inline FW wide_load(const std::uint16_t* p) {
+  return load_half(reinterpret_cast<const std::uint8_t*>(p));
+}
 
 static inline IW ints(int x) {
   IW r;
@@ -17,7 +19,9 @@ static inline IW ints(int x) {
   return r;
 }
 template <class T>
-static inline void pin(T& a) { asm volatile("" : "+m"(a)); }
+static inline void pin(T& a) {
+  asm volatile("" : "+m"(a));
+}
 static inline void dot_bytes(IW& acc, IW w, IW x) {
   for (int i = 0; i < 8; ++i)
     for (int byte = 0; byte < 32; byte += 8) acc.v[i] += (w.v[i] >> byte & 255) * (x.v[i] >> byte & 255);
@@ -25,9 +29,12 @@ static inline void dot_bytes(IW& acc, IW w, IW x) {
 
 template <Kind K>
 static inline FW load_weight(const std::uint8_t* const* p, int k) {
-  if constexpr (K == Kind::F16) return load_half(p[0] + k * 16);
-  else if constexpr (K == Kind::BF16) return load_brain(p[0] + k * 16);
-  else return load(reinterpret_cast<const float*>(p[0]) + k * 8);
+  if constexpr (K == Kind::F16)
+    return load_half(p[0] + k * 16);
+  else if constexpr (K == Kind::BF16)
+    return load_brain(p[0] + k * 16);
+  else
+    return load(reinterpret_cast<const float*>(p[0]) + k * 8);
 }
 
 template <Kind K>

@@ -3,9 +3,12 @@
 
 template <Kind K>
 static inline FW load_weight(const std::uint8_t* const* p, int k) {
-  if constexpr (K == Kind::F16) return halves_at(p, k * 16);
-  else if constexpr (K == Kind::BF16) return brains_at(p, k * 16);
-  else return floats_at(p, k * 32);
+  if constexpr (K == Kind::F16)
+    return halves_at(p, k * 16);
+  else if constexpr (K == Kind::BF16)
+    return brains_at(p, k * 16);
+  else
+    return floats_at(p, k * 32);
 }
 
 template <Kind K>
@@ -38,7 +41,8 @@ static inline void nibbles(IW (&acc)[R], const std::uint8_t* const* unit, int of
 }
 
 template <int J, int R>
-static inline void nibbles_and_fifth(IW (&acc)[R], const std::uint8_t* const* unit, IW high, const std::int8_t* q) {
+static inline void nibbles_and_fifth(IW (&acc)[R], const std::uint8_t* const* unit, IW high,
+                                     const std::int8_t* q) {
   const IW both = bytes_at(unit, 32 * J), low = same_bytes(15), fifth = same_bytes(16);
   step_rows<J>(acc, bit_or(bit_and(both, low), bit_and(shift_right<J - 4>(high), fifth)), q);
   step_rows<J + 4>(acc, bit_or(bit_and(shift_right<4>(both), low), bit_and(shift_right<J>(high), fifth)), q);
@@ -55,8 +59,8 @@ static inline void nibbles_and_pairs(IW (&acc)[R], const std::uint8_t* const* un
 
 // One half of a Q6_K block: its own scale, and 32 times its sum of x comes off.
 template <int Half, int R>
-static inline void half_dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t* sums,
-                             IW (&out)[R]) {
+static inline void half_dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
+                             const std::int16_t* sums, IW (&out)[R]) {
   const int offset = 144 + b * 192;
   const IW high = bytes_at(unit, offset + 128 + 32 * Half), scale = pair_at(unit, 16 * b, Half);
   IW acc[R];
@@ -65,7 +69,8 @@ static inline void half_dots(const std::uint8_t* const* unit, int b, const std::
   nibbles_and_pairs<Half, 1>(acc, unit, offset, high, q);
   nibbles_and_pairs<Half, 2>(acc, unit, offset, high, q);
   nibbles_and_pairs<Half, 3>(acc, unit, offset, high, q);
-  for (int r = 0; r < R; ++r) out[r] = plus(out[r], times(sub_scaled(acc[r], ints(sums[2 * r + Half]), 5), scale));
+  for (int r = 0; r < R; ++r)
+    out[r] = plus(out[r], times(sub_scaled(acc[r], ints(sums[2 * r + Half]), 5), scale));
 }
 
 template <Kind K, int R>
