@@ -20,10 +20,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests marked `long` run only where -m names them."""
     if "long" in config.getoption("-m"):
         return
-    skip = pytest.mark.skip(reason="long: run with -m long")
-    for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(skip)
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,7 +31,11 @@ pytestmark = [pytest.mark.reference, pytest.mark.model]
 
 NUM_POSITIONS = 512
 NUM_PROMPTS, NUM_TOKENS = 20, 128
-MOST_DIVERGENCE = 0.006  # nats per token, int8 to f32; measured 0.0025
+MOST_DIVERGENCE = 0.006  # nats per token, int8 to f32; measured 0.0027
+# llama.cpp's own, of the same text: `llama-perplexity --kl-divergence -c 512` (0.6.0), the Q4_1 file against
+# an F32 file of its weights (`guessahead convert`). It takes the second half of a context.
+LLAMA_CPP_DIVERGENCE = 0.0021
+SECOND_HALF = slice(NUM_POSITIONS // 2, NUM_POSITIONS - 1)
 
 
 @dataclass(frozen=True)
@@ -128,5 +132,10 @@ def test_int8_stays_close_to_f32(model: Model, report: Report) -> None:
     int8 = ours.all_logits(ours.load(model.path, "int8", 1024), model.text)
     nats = divergence(f32, int8)
     same = float(np.mean(f32.argmax(axis=1) == int8.argmax(axis=1)))
-    report(f"int8 activations: KL to f32 {nats:.2e} nats per token, same best token at {same:.1%}")
+    half = divergence(f32[SECOND_HALF], int8[SECOND_HALF])
+    report(
+        f"int8 activations: KL to f32 {nats:.1e} nats per token, same best token at {same:.1%}; "
+        f"in the second half {half:.1e}, where llama.cpp has {LLAMA_CPP_DIVERGENCE:.1e}"
+    )
     assert 0 < nats < MOST_DIVERGENCE
+    assert half < 1.5 * LLAMA_CPP_DIVERGENCE
