@@ -16,9 +16,10 @@ import numpy as np
 
 from guessahead import tree
 from guessahead.accept import accept
-from guessahead.controller import Controller, FixedGamma, Policy
+from guessahead.controller import Controller
 from guessahead.costs import PassCosts
 from guessahead.engines.base import Rows
+from guessahead.policy import FixedGamma, Policy
 from guessahead.run import Chunk, Request, Run
 from guessahead.types import Choice, Draft, Generation
 
