@@ -53,6 +53,7 @@ def replay(
     vocab_size: int = 49152,
     trace: bool = False,
     seconds: float = 1.0,
+    max_draft: int | None = None,
 ) -> Any:
     """The Generation, in virtual time. A one-row pass takes `seconds`."""
     clock = VirtualClock()
@@ -78,7 +79,12 @@ def replay(
         made.clock = clock
     decoder = SpeculativeDecoder(engine, made, WordTokenizer(), costs=costs, clock=clock)  # type: ignore[arg-type]
     request = Request(
-        recording.prompt_ids, SamplingParams(seed=0), len(recording.token_ids), gamma, trace=trace
+        recording.prompt_ids,
+        SamplingParams(seed=0),
+        len(recording.token_ids),
+        gamma,
+        max_draft=max_draft,
+        trace=trace,
     )
     generation = decoder.generate(request)
     assert generation.token_ids == tuple(recording.token_ids.tolist())

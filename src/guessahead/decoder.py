@@ -16,7 +16,7 @@ import numpy as np
 
 from guessahead import tree
 from guessahead.accept import accept
-from guessahead.controller import Controller
+from guessahead.controller import MAX_NODES, Controller
 from guessahead.costs import PassCosts
 from guessahead.engines.base import Rows
 from guessahead.policy import FixedGamma, Policy
@@ -78,7 +78,12 @@ class SpeculativeDecoder:
         if request.gamma is not None or not self._drafter.members:
             return FixedGamma(self._drafter, request.gamma or 0)
         return Controller(
-            self._drafter, self._costs, self._clock, max_tokens=request.max_tokens, explain=request.trace
+            self._drafter,
+            self._costs,
+            self._clock,
+            most=request.max_draft or MAX_NODES,
+            max_tokens=request.max_tokens,
+            explain=request.trace,
         )
 
     def _steps(self, run: Run) -> Generator[Chunk, None, Generation]:

@@ -20,7 +20,7 @@ from guessahead.types import Choice, Int32, SamplingParams
 if TYPE_CHECKING:
     from guessahead.engines.base import Engine, SequenceState
 
-ROWS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17)
+ROWS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25)
 NUM_ROUNDS: Final = 9
 _CONTEXT: Final = 64
 

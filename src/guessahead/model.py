@@ -86,6 +86,7 @@ class LanguageModel:
             params=checked.sampling,
             max_tokens=checked.max_tokens,
             gamma=checked.fixed_gamma,
+            max_draft=checked.max_draft,
             stops=checked.stops,
             logprobs=checked.logprobs,
             trace=checked.trace,

@@ -25,6 +25,7 @@ class OptionArguments(TypedDict, total=False):
     drafter: str
     draft_model: LanguageModel | None
     gamma: int | str | None
+    max_draft: int | None
     drafter_options: Mapping[str, OptionValue] | None
     temperature: float
     top_k: int
@@ -45,13 +46,14 @@ class OptionArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """How to generate. None of drafter, draft_model, gamma, drafter_options and trace changes the text.
+    """How to generate. Nothing about guessing (drafter to drafter_options) changes the text, nor does trace.
 
     max_tokens: most tokens to emit.
     drafter: name of the method that guesses ahead; "none" is plain decoding.
     draft_model: the second model, for the drafters that need one.
     gamma: tokens guessed per step, as far as the drafter has them (at most the engine's rows per pass, less
         one); 0 is plain decoding; None or "auto": as many as pay, measured while generating.
+    max_draft: most tokens guessed per step where gamma is "auto"; None = 24.
     drafter_options: settings of the drafter, by name.
     temperature ... seed: see SamplingParams.
     stop: one or several texts that end the generation; the result ends before them.
@@ -65,6 +67,7 @@ class GenerateOptions:
     drafter: str = "portfolio"
     draft_model: LanguageModel | None = None
     gamma: int | str | None = None
+    max_draft: int | None = None
     drafter_options: Mapping[str, OptionValue] | None = None
     temperature: float = 0.0
     top_k: int = 0
@@ -111,6 +114,10 @@ class GenerateOptions:
         _whole_number("max_tokens", self.max_tokens, 1)
         if self.gamma is not None and self.gamma != "auto":
             _whole_number("gamma", self.gamma, 0)
+        if self.max_draft is not None:
+            _whole_number("max_draft", self.max_draft, 1)
+            if self.fixed_gamma is not None:
+                raise ParameterError("max_draft limits what gamma='auto' guesses: leave out one of the two")
         if self.logprobs is not None:
             _whole_number("logprobs", self.logprobs, 0, vocab_size)
         for name in ("raw", "trace"):

@@ -30,8 +30,8 @@ class Request:
     """What to generate.
 
     prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is drawn. max_tokens: at least 1.
-    gamma: most guesses per step; None = as many as pay (see
-        controller.py). stops: texts that end the generation.
+    gamma: guesses per step; None = as many as pay (see controller.py), and then at most max_draft, if given.
+    stops: texts that end the generation.
     logprobs: None, or how many alternatives to report per token.
     trace: keep a record of every step (see `Run.trace`).
     """
@@ -40,6 +40,7 @@ class Request:
     params: SamplingParams
     max_tokens: int
     gamma: int | None = None
+    max_draft: int | None = None
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
     trace: bool = False

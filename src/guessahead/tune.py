@@ -15,7 +15,7 @@ import numpy as np
 
 from guessahead.errors import ParameterError
 from guessahead.measure_acceptance import measure_text
-from guessahead.predict import Costs
+from guessahead.predict import Costs, VerifyCurve
 from guessahead.text_acceptance import Expectation, TextAcceptance, expect, pooled
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # A drafter must promise this much; less is lost in noise, and plain decoding is simpler.
 WORTHWHILE: Final = 1.03
+# The largest draft must be within this share of what a larger one could reach: measured costs are noisy.
+NEARLY: Final = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,15 @@ def measure_drafter(
     together = pooled(name, found)
     costs = Costs(together.guess_seconds / passes.seconds, passes.v)
     return Candidate(name, together, costs, expect(together, costs, gamma))
+
+
+def largest_draft(v: VerifyCurve) -> int:
+    """Most guesses of a step that can pay: were all of them right, more would hardly be any faster.
+
+    v is taken as far as it was measured.
+    """
+    speeds = [(gamma + 1) / v(gamma + 1) for gamma in range(1, max(v.points))] or [1.0]
+    return next(gamma for gamma, speed in enumerate(speeds, 1) if speed >= NEARLY * max(speeds))
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate | None:

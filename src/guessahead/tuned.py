@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guessahead import catalogue
-from guessahead.bench.provenance import cpu_model, usable_cores
+from guessahead.bench.provenance import cpu_model, package_version, usable_cores
 from guessahead.errors import ModelError
 from guessahead.fetch import cache_dir
 
@@ -26,13 +26,15 @@ FILE_VARIABLE: Final = "GUESSAHEAD_TUNED"
 class Tuned:
     """The best setting for one model on one machine.
 
-    drafter: its name ("none" where guessing does not pay). gamma: most guesses of a step that can pay.
-    threads: worker threads. The rest is what it was derived from: alpha, tau and speed-up expected, costs c
-    and v (rows -> v), tokens per second of plain decoding, date (ISO).
+    drafter: its name ("none" where guessing does not pay). gamma: its best fixed number of guesses.
+    max_draft: most guesses of a step that can pay here, even if all are right. threads: worker threads.
+    The rest is what it was derived from: alpha, tau and speed-up expected, costs c and v (rows -> v), tokens
+    per second of plain decoding, date (ISO), version of guessahead.
     """
 
     drafter: str
     gamma: int
+    max_draft: int
     threads: int
     alpha: float | None
     tau: float
@@ -41,6 +43,7 @@ class Tuned:
     v: Mapping[str, float]
     plain_tokens_per_second: float
     date: str
+    version: str
 
 
 def path() -> Path:
@@ -56,7 +59,7 @@ def key(model: str, draft_model: str | None = None) -> str:
 
 
 def load(model: str, draft_model: str | None = None) -> Tuned | None:
-    """The setting for these models on this machine; None if there is none."""
+    """The setting for these models on this machine; None if there is none of this version of guessahead."""
     if not path().exists():
         return None
     entry = _entries().get(key(model, draft_model))
@@ -64,8 +67,9 @@ def load(model: str, draft_model: str | None = None) -> Tuned | None:
     if not isinstance(entry, dict) or set(entry) != names:
         return None
     found = Tuned(**entry)
-    sound = isinstance(found.drafter, str) and isinstance(found.threads, int) and found.threads > 0
-    return found if sound else None
+    counts = (found.threads, found.max_draft)
+    sound = isinstance(found.drafter, str) and all(isinstance(n, int) and n > 0 for n in counts)
+    return found if sound and found.version == package_version("guessahead") else None
 
 
 def save(model: str, draft_model: str | None, setting: Tuned) -> Path:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
-from guessahead import tuned
-from guessahead.predict import Costs
+from guessahead import decoder, tuned
+from guessahead.bench.provenance import package_version
+from guessahead.predict import Costs, VerifyCurve
 from guessahead.text_acceptance import Expectation, TextAcceptance
-from guessahead.tune import Candidate, best
+from guessahead.tune import Candidate, best, largest_draft
 from tests.cli.conftest import PROMPT, one_line, run
 from tests.tiny import TinyModel
 
 SETTING = tuned.Tuned(
     drafter="none",
     gamma=0,
+    max_draft=3,
     threads=1,
     alpha=None,
     tau=1.0,
@@ -27,6 +30,7 @@ SETTING = tuned.Tuned(
     v={"1": 1.0},
     plain_tokens_per_second=10.0,
     date="2026-11-29T20:00:00+00:00",
+    version=package_version("guessahead"),
 )
 
 
@@ -51,6 +55,7 @@ def test_measure_save_show_forget(tiny: TinyModel, untuned: Path) -> None:
     assert saved is not None
     assert saved.drafter in ("none", "prompt-lookup")
     assert saved.v["1"] == 1.0
+    assert 1 <= saved.max_draft <= 24
     shown = tune(tiny, "--show", "--json")
     assert json.loads(shown.stdout) | {"key": ""} == json.loads(json.dumps(_as_document(saved)))
     assert "forgotten" in tune(tiny, "--forget").stderr
@@ -62,8 +67,6 @@ def test_measure_save_show_forget(tiny: TinyModel, untuned: Path) -> None:
 
 
 def _as_document(setting: tuned.Tuned) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {"key": "", **asdict(setting)}
 
 
@@ -87,6 +90,68 @@ def test_generate_takes_the_saved_drafter(tiny: TinyModel) -> None:
     assert after["stats"]["drafter"] == "none"
     assert after["token_ids"] == before["token_ids"]
     assert generated(tiny, "--drafter", "prompt-lookup")["stats"]["drafter"] == "prompt-lookup"
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The largest draft of every controller that is made."""
+    seen: list[int] = []
+
+    class Watched(decoder.Controller):
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            seen.append(settings["most"])
+            super().__init__(*arguments, **settings)
+
+    monkeypatch.setattr(decoder, "Controller", Watched)
+    return seen
+
+
+def test_generate_takes_the_saved_largest_draft(tiny: TinyModel, limits: list[int]) -> None:
+    generated(tiny)
+    tuned.save(str(tiny.path), None, replace(SETTING, drafter="suffix"))
+    for arguments in ((), ("--drafter", "prompt-lookup"), ("--max-draft", "7"), ("--threads", "1")):
+        generated(tiny, *arguments)
+    assert limits == [24, 3, 3, 7, 3]
+    generated(tiny, "--gamma", "4")  # no controller, and no contradiction
+    assert limits == [24, 3, 3, 7, 3]
+    both = run("generate", "-m", str(tiny.path), "--gamma", "4", "--max-draft", "7", PROMPT)
+    assert both.exit_code == 2
+    one_line(both.stderr, "max_draft")
+
+
+def test_chat_takes_the_saved_largest_draft(tiny: TinyModel, limits: list[int]) -> None:
+    tuned.save(str(tiny.path), None, replace(SETTING, drafter="suffix"))
+    result = run("chat", "-m", str(tiny.path), "--max-tokens", "4", stdin=b"the quick\n/compare\n")
+    assert "identical: yes" in result.stderr
+    assert limits == [3, 3]
+
+
+def test_a_setting_for_something_else_is_not_taken(
+    tiny: TinyModel, other_tiny: TinyModel, limits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuned.save(str(other_tiny.path), None, SETTING)
+    tuned.save(str(tiny.path), str(other_tiny.path), SETTING)
+    assert generated(tiny)["stats"]["drafter"] == "portfolio"
+    tuned.save(str(tiny.path), None, SETTING)
+    for arguments in (("--threads", "2"), ("--activations", "f32")):
+        assert generated(tiny, *arguments)["stats"]["drafter"] == "portfolio"
+    tuned.save(str(tiny.path), None, replace(SETTING, version="0.0.1"))
+    assert generated(tiny)["stats"]["drafter"] == "portfolio"
+    tuned.save(str(tiny.path), None, SETTING)
+    monkeypatch.setattr(tuned, "cpu_model", lambda: "another machine")
+    assert generated(tiny)["stats"]["drafter"] == "portfolio"
+    assert limits == [24] * 5
+
+
+def test_a_pair_takes_the_saved_drafter_that_can_use_it(
+    tiny: TinyModel, other_tiny: TinyModel, limits: list[int]
+) -> None:
+    second = str(other_tiny.path)
+    tuned.save(str(tiny.path), second, replace(SETTING, drafter="draft-model"))
+    assert generated(tiny, "--draft-model", second)["stats"]["drafter"] == "draft-model"
+    tuned.save(str(tiny.path), second, replace(SETTING, drafter="suffix"))
+    assert generated(tiny, "--draft-model", second)["stats"]["drafter"] == "portfolio"
+    assert limits == [3, 3]
 
 
 def test_generate_takes_the_saved_threads(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +214,13 @@ def test_errors(tiny: TinyModel) -> None:
 def _candidate(name: str, speedup: float, gamma: int = 2) -> Candidate:
     found = TextAcceptance(name, 10, 10, (10,), (5.0,), (), 0.0)
     return Candidate(name, found, Costs(), Expectation(gamma, speedup, speedup))
+
+
+def test_the_largest_draft_is_what_the_machine_can_use() -> None:
+    assert largest_draft(VerifyCurve({1: 1.0, 2: 1.05, 25: 1.05})) == 24, "rows are free"
+    assert largest_draft(VerifyCurve({1: 1.0, 9: 1.2, 25: 20.0})) == 8, "and then they are dear"
+    assert largest_draft(VerifyCurve({1: 1.0, 9: 1.8, 25: 5.0})) in (7, 8), "beyond, nothing is gained"
+    assert largest_draft(VerifyCurve()) == 1
 
 
 def test_the_best_drafter_must_be_worth_it() -> None:

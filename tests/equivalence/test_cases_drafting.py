@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, NoOptions, Setup
 from guessahead.drafters.prompt_lookup import NgramIndex
+from guessahead.engines.replay import Recording
 from guessahead.errors import ParameterError, PromptError, TokenizerError
 from guessahead.model import LanguageModel
 from guessahead.types import Choice, SamplingParams
 from tests.equivalence import drafter_options
 from tests.fake_drafters import SlippingDraftModel
 from tests.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
+from tests.replaying import FLAT, replay
 
 VOCAB = 24
 LETTERS = letters(VOCAB)
@@ -224,6 +226,16 @@ OPTION_CHECKS: dict[tuple[str, str], Callable[[], None]] = {
     ("prompt-lookup", "max_ngram"): _max_ngram_matters,
     ("prompt-lookup", "min_ngram"): _min_ngram_matters,
 } | drafter_options.CHECKS
+
+
+@pytest.mark.parametrize("most", [1, 5, 24, None])
+def test_case_22_max_draft_is_the_most_tokens_that_auto_drafts(most: int | None) -> None:
+    line = np.random.default_rng(0).permutation(40_000)[:30].astype(np.int32)
+    text = np.tile(line, 12)
+    made = replay(
+        Recording("made", "made", text[:8], text[8:]), "suffix", None, v=FLAT, max_draft=most, trace=True
+    )
+    assert max(len(step["draft"]["token_ids"]) for step in made.trace["steps"]) == (most or 24)
 
 
 def test_case_22_every_drafter_option_does_what_it_says() -> None:

@@ -80,6 +80,8 @@ def test_prompts_that_cannot_work(prompt: Any, options: Any, error: type[Excepti
         ({"max_tokens": 2.0}, "max_tokens"),
         ({"max_tokens": True}, "max_tokens"),
         ({"gamma": -1}, "gamma must be a whole number at least 0"),
+        ({"max_draft": 0}, "max_draft must be a whole number at least 1, not 0"),
+        ({"max_draft": 3, "gamma": 2}, "max_draft limits what gamma='auto' guesses"),
         ({"logprobs": -1}, "logprobs must be a whole number from 0 to 256"),
         ({"logprobs": 257}, "logprobs"),
         ({"raw": 1}, "raw must be True or False"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from guessahead.run import Chunk
     from guessahead.types import Generation
 
-_NO_DRAFTING = ("drafter", "draft_model", "drafter_options", "gamma", "trace")
+_NO_DRAFTING = ("drafter", "draft_model", "drafter_options", "gamma", "max_draft", "trace")
 
 # Called with (plain?, chunk) for every chunk of the first round.
 Watch = Callable[[bool, "Chunk"], None]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from guessahead.options import GenerateOptions
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_DRAFTER: Final = tuple(setting for setting in options.DRAFTING if setting.name != "gamma")
+_DRAFTER: Final = tuple(setting for setting in options.DRAFTING if setting.name not in ("gamma", "max_draft"))
 
 
 def drafter_options(function: _Function) -> _Function:

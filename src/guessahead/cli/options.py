@@ -72,6 +72,7 @@ class Setting:
 DRAFTING: Final = (
     Setting("drafter", str, "Who guesses: portfolio, suffix, draft-model, none (plain decoding), ..."),
     Setting("gamma", int, "Guesses per step; if not given, as many as pay."),
+    Setting("max_draft", int, "Most guesses per step where --gamma is not given. [default: 24, or as tuned]"),
     Setting(
         "drafter_options",
         (str, str),
@@ -161,20 +162,24 @@ def _decorated(function: _Function, decorators: Sequence[Callable[[Any], Any]]) 
 
 
 def with_tuned(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, with what `guessahead tune` saved in place of what was not given: threads and drafter.
+    """The values, with what `guessahead tune` saved (threads, drafter, max_draft) for what was not given.
 
-    The drafter stays the caller's choice where options for one, or a draft model, are given.
+    What was measured with other threads, or other activations, is not taken. The drafter stays the caller's
+    choice where options for one are given, or a draft model that it has no use for.
     """
     from guessahead import tuned
+    from guessahead.drafters import registry
 
     setting = tuned.load(values["model"] or DEFAULT_MODEL, values["draft_model"])
-    if setting is None:
-        return dict(values)
     filled = dict(values)
-    if values["threads"] is None:
-        filled["threads"] = setting.threads
-    if not any(values[name] for name in ("drafter", "drafter_options", "draft_model")):
-        filled["drafter"] = setting.drafter
+    if setting is None or values["threads"] not in (None, setting.threads) or values["activations"] != "int8":
+        return filled
+    filled["threads"] = setting.threads
+    if not values["drafter"] and not values["drafter_options"]:
+        usable = values["draft_model"] is None or registry.find(setting.drafter).takes_draft_engine
+        filled["drafter"] = setting.drafter if usable else None
+    if values["gamma"] is None and values["max_draft"] is None:
+        filled["max_draft"] = setting.max_draft
     return filled
 
 

@@ -51,9 +51,9 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
     """Find the best setting for a model on this machine, and keep it as the default from now on.
 
     Measures what passes and guesses cost, how often each drafter is right about the model's own answers, and
-    with how many threads the model is fastest. `generate` and `chat` then take drafter and threads from it
-    unless told otherwise. No setting changes any text. The file is tuned.json in the user cache;
-    GUESSAHEAD_TUNED names another one.
+    with how many threads the model is fastest. `generate` and `chat` then take drafter, threads and the
+    largest draft from it unless told otherwise. No setting changes any text. The file is tuned.json in the
+    user cache; GUESSAHEAD_TUNED names another one.
     """
     from guessahead import tuned
 
@@ -79,8 +79,9 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
 
 def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[Tuned, Sequence[Candidate]]:
     from guessahead.bench.lock import alone
+    from guessahead.bench.provenance import package_version
     from guessahead.loading import load
-    from guessahead.tune import best
+    from guessahead.tune import best, largest_draft
     from guessahead.tuned import Tuned
 
     prompts = _prompts(values["prompts"], values["num_prompts"])
@@ -94,6 +95,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
     return Tuned(
         drafter="none" if known is None else known.drafter,
         gamma=expected.gamma if expected else 0,
+        max_draft=largest_draft(passes.v),
         threads=threads,
         alpha=known.found.alpha if known and known.found else None,
         tau=expected.tau if expected else 1.0,
@@ -102,6 +104,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
         v={str(rows): v for rows, v in passes.v.points.items()},
         plain_tokens_per_second=1.0 / passes.seconds,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=package_version("guessahead"),
     ), candidates
 
 
@@ -192,4 +195,5 @@ def _print(setting: Tuned, candidates: Sequence[Candidate]) -> None:
         click.echo("drafter   none: guessing does not pay for this model and these prompts")
         return
     hope = f"speed-up {setting.speedup:.2f} expected"
-    click.echo(f"drafter   {setting.drafter}, largest draft {setting.gamma}: {hope}")
+    click.echo(f"drafter   {setting.drafter}, {setting.gamma} guesses a step, were they fixed: {hope}")
+    click.echo(f"draft     at most {setting.max_draft} guesses a step can pay here")
