@@ -13,6 +13,7 @@ from guessahead.gguf import GGUFFile
 from guessahead.types import Choice, Float32, Int32, SamplingParams
 
 NUM_TOGETHER = 32  # sequences per pass: as many as fit into a pass, with less memory than 64
+MAX_ROWS = 64  # of a pass
 
 
 def load(path: Path, activations: str, context: int) -> NativeEngine:
@@ -70,6 +71,26 @@ def hidden_states(engine: Engine, tokens: Int32, chunk: int) -> Float32:
         assert hidden is not None
         parts.append(np.stack([hidden[layer] for layer in layers]))
     return np.concatenate(parts, axis=1)
+
+
+def short_texts(engine: Engine, texts: Int32) -> tuple[Float32, Float32]:
+    """What every layer makes of short texts, and the logits after each.
+
+    int32[texts, positions] -> float32[layers, texts, positions, width], float32[texts, vocab].
+    """
+    layers, together = tuple(range(engine.info.num_layers)), MAX_ROWS // texts.shape[1]
+    states, logits = [], []
+    for begin in range(0, len(texts), together):
+        rows = [
+            Rows(engine.new_sequence(), text, choice=greedy(text), want_logits=True, want_hidden=layers)
+            for text in texts[begin : begin + together]
+        ]
+        for output in engine.forward(rows):
+            assert output.hidden is not None
+            assert output.logits is not None
+            states.append([output.hidden[layer] for layer in layers])
+            logits.append(output.logits[texts.shape[1] - 1])
+    return np.stack(states, axis=1), np.stack(logits)
 
 
 def generate_together(engine: Engine, prompts: Sequence[Int32], num_tokens: int) -> list[Int32]:

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from guessahead.gguf import GGUFFile, dequantize
-from guessahead.types import Float32
+from guessahead.types import Float32, Int32
 from tests.families import FAMILIES, llama3_frequencies
 from tests.tiny import original_name, to_original_rows
 
@@ -44,20 +44,27 @@ def float64_model(arch: str, config: Mapping[str, object], weights: Mapping[str,
     return model
 
 
-def quantise_inputs(model: PreTrainedModel, matrices: Container[str]) -> None:
+def quantise_inputs(
+    model: PreTrainedModel, matrices: Container[str], levels: int = 127
+) -> dict[str, torch.Tensor]:
     """Make a float64 model round what enters these matrices (names of weights) as the int8 route does.
 
-    In blocks of 32, to multiples of a 127th of the block's largest value.
+    In blocks of 32, to multiples of a 127th of the block's largest value. Gives how near to half-way between
+    two multiples the last texts came: name of the module -> [texts], in multiples.
     """
+    nearest: dict[str, torch.Tensor] = {}
 
-    def rounded(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        blocks = inputs[0].reshape(*inputs[0].shape[:-1], -1, 32)
-        steps = (blocks.abs().amax(dim=-1, keepdim=True) / 127).clamp(min=1e-30)
-        return ((blocks / steps).round() * steps).reshape(inputs[0].shape)
+    def rounded(name: str, inputs: torch.Tensor) -> torch.Tensor:
+        blocks = inputs.reshape(*inputs.shape[:-1], -1, 32)
+        steps = (blocks.abs().amax(dim=-1, keepdim=True) / levels).clamp(min=1e-30)
+        multiples = blocks / steps
+        nearest[name] = (multiples - multiples.floor() - 0.5).abs().flatten(1).amin(dim=1)
+        return (multiples.round() * steps).reshape(inputs.shape)
 
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and f"{name}.weight" in matrices:
-            module.register_forward_pre_hook(rounded)
+            module.register_forward_pre_hook(lambda _, inputs, name=name: rounded(name, inputs[0]))
+    return nearest
 
 
 def logits_of(model: PreTrainedModel, token_ids: Iterable[int]) -> Logits:
@@ -65,6 +72,28 @@ def logits_of(model: PreTrainedModel, token_ids: Iterable[int]) -> Logits:
     with torch.inference_mode():
         logits: Logits = model(torch.tensor([list(token_ids)]), use_cache=False).logits[0].numpy()
     return logits
+
+
+def each_layer(model: PreTrainedModel, texts: Int32, states: Float32) -> tuple[list[Logits], Logits]:
+    """What every layer makes of the states that another engine had before it, and the logits of the last.
+
+    texts: [texts, positions]. states: [layers, texts, positions, width], what left each layer there.
+    Gives the same of this model, layer by layer, and its [texts, positions, vocab].
+    """
+    left: list[Logits] = []
+    hooks = []
+    for layer in model.model.layers:
+
+        def leave(_module: torch.nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+            left.append(output.numpy())
+            return torch.tensor(states[len(left) - 1], dtype=torch.float64)
+
+        hooks.append(layer.register_forward_hook(leave))
+    with torch.inference_mode():
+        logits: Logits = model(torch.tensor(texts), use_cache=False).logits.numpy()
+    for hook in hooks:
+        hook.remove()
+    return left, logits
 
 
 def read_gguf(path: Path) -> tuple[dict[str, object], dict[str, Float32]]:
