@@ -62,14 +62,14 @@ void Plan::attention(int layer, int q_id, int k_id, int v_id, int dst_id, int he
           attend(job, pass.requests[item / per_request], head, item % pass.segments, worker);
         }
       },
-      When::ManySegments);
+      -1, true);
   add(
       "attention",
       [=, this](Pass& pass, int, Counter* counters) {
         Claims claims(counters->next, pass.rows * kv_heads);
         for (int item; claims.take(item);) finish(job, item / kv_heads, item % kv_heads, pass.segments);
       },
-      When::ManySegments);
+      -1, true);
   if (dst.quant.q == nullptr || group_columns(job) % kBlock == 0) return;
   add("attention", [this, &dst](Pass& pass, int, Counter* counters) {
     Claims claims(counters->next, pass.rows);

@@ -230,12 +230,12 @@ nb::tuple cached(const Sequence& s, int layer) {
                         to_numpy(std::move(values), {n, heads, dim}));
 }
 
-// One pass. Per request: (chosen int32[rows], {row: logits} or None, [tap][rows, width] or None).
-nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, bool tap) {
+// One pass. Per request: (chosen int32[rows], {row: logits} or None, {tap: [rows, width]}).
+nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, const std::vector<int>& taps) {
   std::vector<Request> requests(tuples.size());
   std::vector<bool> want_logits(tuples.size());
   for (std::size_t i = 0; i < tuples.size(); ++i) {
-    if (tuples[i].size() != 6) throw std::invalid_argument("forward: a request has six parts");
+    if (tuples[i].size() != 7) throw std::invalid_argument("forward: a request has seven parts");
     Request& r = requests[i];
     r.sequence = nb::cast<Sequence*>(tuples[i][0]);
     const auto tokens = nb::cast<Ints>(tuples[i][1]);  // the tuple keeps the arrays alive
@@ -249,17 +249,22 @@ nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, bool tap) {
     r.committed = nb::cast<int>(tuples[i][3]);
     r.chooser = tuples[i][4].is_none() ? nullptr : nb::cast<Chooser*>(tuples[i][4]);
     want_logits[i] = nb::cast<bool>(tuples[i][5]);
+    if (tuples[i][6].is_none()) continue;
+    const auto given = nb::cast<FloatRows>(tuples[i][6]);
+    if (given.shape(0) != tokens.size()) throw std::invalid_argument("forward: one vector per token");
+    r.given = given.data();
+    r.given_width = static_cast<int>(given.shape(1));
   }
   std::unique_lock lock(plan.mutex(), std::defer_lock);
   {
     nb::gil_scoped_release release;
     lock.lock();  // never while holding the interpreter: whoever runs a pass needs it back at the end
-    plan.forward(requests, tap);
+    plan.forward(requests, taps);
   }
   nb::list out;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Request& r = requests[i];
-    nb::object logits = nb::none(), taps = nb::none();
+    nb::object logits = nb::none();
     if (want_logits[i]) {
       nb::dict rows;
       const std::size_t width = plan.logits_width();
@@ -270,17 +275,15 @@ nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, bool tap) {
       }
       logits = rows;
     }
-    if (tap) {
-      nb::list layers;
-      const std::size_t width = plan.tap_width(), first = r.first_row * width, n = r.num;
-      for (const auto& all : plan.taps())
-        layers.append(
-            to_numpy(std::vector<float>(all.begin() + first, all.begin() + first + n * width), {n, width}));
-      taps = layers;
+    nb::dict hidden;
+    const std::size_t width = plan.tap_width(), first = r.first_row * width, n = r.num;
+    for (const int tap : taps) {
+      const auto begin = plan.taps()[tap].begin() + first;
+      hidden[nb::int_(tap)] = to_numpy(std::vector<float>(begin, begin + n * width), {n, width});
     }
     std::vector<std::int32_t> chosen(r.chosen.begin(), r.chosen.end());
     const std::size_t num = chosen.size();
-    out.append(nb::make_tuple(to_numpy(std::move(chosen), {num}), logits, taps));
+    out.append(nb::make_tuple(to_numpy(std::move(chosen), {num}), logits, hidden));
   }
   return out;
 }
@@ -370,7 +373,8 @@ NB_MODULE(_native, m) {
            nb::arg("compact") = false)
       .def("vector", [](Plan& p, Floats v) { return p.vector(v.data(), static_cast<int>(v.size())); })
       .def("embed", &Plan::embed, nb::arg("table"), nb::arg("dst"), nb::arg("scale") = 1.0f)
-      .def("rmsnorm", &Plan::rmsnorm, nb::arg("src"), nb::arg("weight"), nb::arg("eps"), nb::arg("dst"))
+      .def("rmsnorm", &Plan::rmsnorm, nb::arg("src"), nb::arg("weight"), nb::arg("eps"), nb::arg("dst"),
+           nb::arg("column") = 0)
       .def(
           "matmul",
           [](Plan& p, int src,
@@ -399,14 +403,18 @@ NB_MODULE(_native, m) {
            "dst += scale * src; with a weight, src is RMS-normalised first.")
       .def("cap", &Plan::cap, nb::arg("buffer"), nb::arg("divisor"), nb::arg("cap"),
            "x / divisor, then cap * tanh(that / cap) unless cap is 0; in place.")
+      .def("when_given", &Plan::when_given, nb::arg("width"),
+           "What is described from now on runs only where rows come with vectors of this width; 0 = always.")
+      .def("given", &Plan::given, nb::arg("dst"), "dst = the vectors that come with the rows.")
       .def("tap", &Plan::tap, nb::arg("src"))
       .def("logits", &Plan::logits, nb::arg("src"))
       .def("new_sequence", &Plan::new_sequence)
       .def("set_profiling", &Plan::set_profiling, nb::arg("on"))
       .def_prop_ro("profile", &Plan::profile,
                    "Seconds per kind of operation since profiling was switched on.")
-      .def("forward", &forward, nb::arg("requests"), nb::arg("tap") = false,
-           "requests: (sequence, tokens, parents or None, committed, chooser or None, want logits).");
+      .def("forward", &forward, nb::arg("requests"), nb::arg("taps") = std::vector<int>(),
+           "requests: (sequence, tokens, parents or None, committed, chooser or None, want logits, vectors "
+           "that come with the tokens or None). taps: whose hidden states to return.");
 
   bind_choose(m);
 }

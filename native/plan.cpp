@@ -61,8 +61,8 @@ int Plan::vector(const float* data, int n) {
   return static_cast<int>(vectors_.size()) - 1;
 }
 
-void Plan::add(const char* label, Work work, When when) {
-  operations_.push_back({label, std::move(work), when});
+void Plan::add(const char* label, Work work, int tap, bool many_segments) {
+  operations_.push_back({label, std::move(work), tap, many_segments, given_width_});
 }
 
 int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
@@ -85,22 +85,24 @@ void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
   });
 }
 
-void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id) {
+void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id, int column) {
   Buffer &src = *buffers_.at(src_id), &dst = *buffers_.at(dst_id);
+  if (column < 0 || column % kBlock != 0 || column + src.width > dst.width)
+    throw std::invalid_argument("rmsnorm: the columns do not fit");
   const float* weight = vectors_.at(weight_id).get();
   // Every worker takes its share of the columns of all rows and finds the scales of the rows by itself: rows
   // that are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
-  const int columns = round_up((dst.stride + pool_->size() - 1) / pool_->size(), 2 * kBlock);
-  add("norm", [this, &src, &dst, weight, eps, columns](Pass& pass, int worker, Counter*) {
+  const int columns = round_up((src.stride + pool_->size() - 1) / pool_->size(), 2 * kBlock);
+  add("norm", [this, &src, &dst, weight, eps, column, columns](Pass& pass, int worker, Counter*) {
     const bool gather = dst.compact && !src.compact;
-    const int rows = rows_of(dst, pass), stride = static_cast<int>(dst.stride);
+    const int rows = rows_of(dst, pass), stride = static_cast<int>(src.stride);
     const int first = worker * columns, n = std::min(columns, stride - first);
     if (n <= 0) return;
     for (int r = 0; r < rows; ++r) {
       const float* x = src.row(gather ? pass.out_rows[r] : r);
-      float* y = dst.row(r) + first;
-      kernels_->scale_mul(x + first, kernels_->rms_scale(x, eps, dst.width), weight + first, n, y);
-      if (dst.quant.q != nullptr) kernels_->quantise(y, n, dst.quant.row(r, first));
+      float* y = dst.row(r) + column + first;
+      kernels_->scale_mul(x + first, kernels_->rms_scale(x, eps, src.width), weight + first, n, y);
+      if (dst.quant.q != nullptr) kernels_->quantise(y, n, dst.quant.row(r, column + first));
     }
   });
 }
@@ -239,9 +241,27 @@ void Plan::gated(int src_id, std::shared_ptr<Weight> gate_weight, std::shared_pt
   });
 }
 
+void Plan::given(int dst_id) {
+  Buffer& dst = *buffers_.at(dst_id);
+  if (dst.width != given_width_) throw std::invalid_argument("given: not the width that is described");
+  given_widths_.push_back(dst.width);
+  add("given", [this, &dst](Pass& pass, int, Counter* counters) {
+    Claims claims(counters->next, static_cast<int>(pass.requests.size()));
+    for (int i; claims.take(i);) {
+      const Request& request = pass.requests[i];
+      for (int r = 0; r < request.num; ++r) {
+        float* out = dst.row(request.first_row + r);
+        std::copy_n(request.given + static_cast<std::size_t>(r) * dst.width, dst.width, out);
+        if (dst.quant.q != nullptr)
+          kernels_->quantise(out, dst.stride, dst.quant.row(request.first_row + r));
+      }
+    }
+  });
+}
+
 void Plan::tap(int src_id) {
   Buffer& src = *buffers_.at(src_id);
-  const std::size_t index = taps_.size();
+  const int index = static_cast<int>(taps_.size());
   taps_.emplace_back();
   tap_width_ = src.width;
   add(
@@ -251,7 +271,7 @@ void Plan::tap(int src_id) {
         for (int r = 0; r < pass.rows; ++r)
           std::copy_n(src.row(r), src.width, taps_[index].data() + static_cast<std::size_t>(r) * src.width);
       },
-      When::Taps);
+      index);
 }
 
 void Plan::logits(int src) { logits_ = buffers_.at(src).get(); }
@@ -262,6 +282,11 @@ void Plan::check(const std::vector<Request>& requests) const {
   int rows = 0;
   for (const Request& request : requests) {
     rows += request.num;
+    if (request.given_width != requests.front().given_width ||
+        (request.given_width == 0) != given_widths_.empty() ||
+        (request.given_width != 0 && std::find(given_widths_.begin(), given_widths_.end(),
+                                               request.given_width) == given_widths_.end()))
+      throw std::invalid_argument("forward: the vectors that come with the rows have a wrong width");
     if (request.num < 1 || rows > max_rows_) throw std::invalid_argument("forward: no rows, or too many");
     if (request.committed < 1 || request.committed > request.num)
       throw std::invalid_argument("forward: committed rows out of range");
@@ -285,10 +310,12 @@ void Plan::check(const std::vector<Request>& requests) const {
   }
 }
 
-void Plan::forward(std::vector<Request>& requests, bool tap) {
+void Plan::forward(std::vector<Request>& requests, const std::vector<int>& taps) {
   if (logits_ == nullptr) throw std::logic_error("forward: the plan has no logits");
   check(requests);
-  Pass pass{requests, 0, {}, {}, tap, 1};
+  Pass pass{requests, 0, {}, {}, std::vector<bool>(taps_.size()), 0, 1};
+  for (const int tap : taps) pass.taps.at(tap) = true;
+  if (!requests.empty()) pass.given_width = requests.front().given_width;
   std::fill(out_index_.begin(), out_index_.end(), -1);
   int positions = 0;
   for (Request& request : requests) {
@@ -314,14 +341,12 @@ void Plan::forward(std::vector<Request>& requests, bool tap) {
   if (partials_.size() < partials) partials_.resize(partials);
   if (segments_ > 1 && partial_out_.size() < partials * shape_.head_dim)
     partial_out_.resize(partials * shape_.head_dim);
-  for (auto& tap_rows : taps_)
-    if (tap) tap_rows.resize(static_cast<std::size_t>(pass.rows) * tap_width_);
+  for (const int tap : taps) taps_[tap].resize(static_cast<std::size_t>(pass.rows) * tap_width_);
   using clock = std::chrono::steady_clock;
   pool_->run([&](int worker) {
     Counter *counters = counters_.data(), *others = counters + pool_->size();
     for (std::size_t i = 0; i < operations_.size(); ++i) {
-      if (operations_[i].when == When::Taps && !tap) continue;
-      if (operations_[i].when == When::ManySegments && pass.segments == 1) continue;
+      if (!operations_[i].due(pass)) continue;
       const auto start = profiling_ && worker == 0 ? clock::now() : clock::time_point();
       operations_[i].work(pass, worker, counters);
       pool_->barrier();

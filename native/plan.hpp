@@ -89,6 +89,8 @@ struct Request {
   int num = 0;
   int committed = 0;           // rows that enter the cache at once; choosing starts at the last of them
   Chooser* chooser = nullptr;  // null = choose nothing
+  const float* given = nullptr;  // [num][given_width]: vectors that come with the tokens, see Plan::given
+  int given_width = 0;
   int first_row = 0;           // in the pass
   std::vector<int> chosen;     // per row, -1 where not asked
 };
@@ -98,7 +100,8 @@ struct Pass {
   int rows = 0;
   std::vector<int> tokens;
   std::vector<int> out_rows;  // rows whose logits are computed, ascending
-  bool tap = false;           // hidden states are wanted
+  std::vector<bool> taps;     // whose hidden states are wanted
+  int given_width = 0;
   int segments = 1;           // of the longest sequence (see kSegmentPages)
 };
 
@@ -110,7 +113,8 @@ class Plan {
   int buffer(int width, bool quantised, bool compact);
   int vector(const float* data, int n);
   void embed(std::shared_ptr<Weight> table, int dst, float scale);
-  void rmsnorm(int src, int weight, float eps, int dst);
+  // Into the columns of dst from `column` on.
+  void rmsnorm(int src, int weight, float eps, int dst, int column);
   struct Product {
     std::shared_ptr<Weight> weight;
     int dst;
@@ -132,11 +136,14 @@ class Plan {
   // products.
   void gated(int src, std::shared_ptr<Weight> gate_weight, std::shared_ptr<Weight> up_weight, int gate,
              int up, int dst, bool gelu);
+  // What is described from now on runs only in passes whose rows come with vectors of this width; 0 = always.
+  void when_given(int width) { given_width_ = width; }
+  void given(int dst);   // the vectors that come with the rows
   void tap(int src);     // remember these rows if hidden states are wanted
   void logits(int src);  // the compact buffer to choose from
 
   // Runs one pass over all rows of all requests. Throws std::invalid_argument for malformed requests.
-  void forward(std::vector<Request>& requests, bool tap);
+  void forward(std::vector<Request>& requests, const std::vector<int>& taps);
 
   // Seconds per kind of operation since profiling was switched on, as seen by the calling thread (waiting for
   // the others included). Not while a pass runs.
@@ -156,11 +163,16 @@ class Plan {
 
  private:
   using Work = std::function<void(Pass&, int worker, Counter* counters)>;
-  enum class When { Always, Taps, ManySegments };
   struct Operation {
     const char* label;
     Work work;
-    When when;
+    int tap;             // the tap that must be wanted, or -1
+    bool many_segments;  // only if there are several
+    int given_width;     // see when_given
+    bool due(const Pass& pass) const {
+      return (tap < 0 || pass.taps[tap]) && !(many_segments && pass.segments == 1) &&
+             (given_width == 0 || given_width == pass.given_width);
+    }
   };
   struct Rotation {  // by angles position * frequency
     std::vector<double> frequencies;
@@ -181,7 +193,7 @@ class Plan {
   void check(const std::vector<Request>& requests) const;
   void choose(Request& request);
   int rows_of(const Buffer& buffer, const Pass& pass) const;
-  void add(const char* label, Work work, When when = When::Always);
+  void add(const char* label, Work work, int tap = -1, bool many_segments = false);
   struct Chunk {
     int part, begin, end;  // tiles [begin, end) of a part
     Matmul job;
@@ -217,6 +229,8 @@ class Plan {
   std::vector<float> partial_out_;  // [row][head][segment][head_dim]
   std::vector<std::vector<float>> taps_;
   int tap_width_ = 0;
+  int given_width_ = 0;            // of what is being described
+  std::vector<int> given_widths_;  // that `given` takes
   Buffer* logits_ = nullptr;
   std::vector<int> out_index_;  // row -> index among the chosen rows, -1
   bool profiling_ = false;

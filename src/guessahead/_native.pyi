@@ -128,10 +128,10 @@ class Chooser:
     def push(self, token: int) -> None:
         """Append a token to the path."""
 
-# (sequence, tokens, parents or None, committed, chooser or None, want logits)
-_Request = tuple[Sequence, _Int32, _Int32 | None, int, Chooser | None, bool]
-# (chosen, row -> logits or None, per tap float32[rows, width] or None)
-_Output = tuple[_Int32, dict[int, _Float32] | None, list[_Float32] | None]
+# (sequence, tokens, parents or None, committed, chooser or None, want logits, float32[rows, n] or None)
+_Request = tuple[Sequence, _Int32, _Int32 | None, int, Chooser | None, bool, _Float32 | None]
+# (chosen, row -> logits or None, tap -> float32[rows, width])
+_Output = tuple[_Int32, dict[int, _Float32] | None, dict[int, _Float32]]
 
 class Plan:
     """The operations of one pass over preallocated buffers, which are named by the numbers `buffer` gives."""
@@ -152,7 +152,9 @@ class Plan:
     def buffer(self, width: int, quantised: bool = False, compact: bool = False) -> int: ...
     def vector(self, values: _Float32, /) -> int: ...
     def embed(self, table: Matrix, dst: int, scale: float = 1.0) -> None: ...
-    def rmsnorm(self, src: int, weight: int, eps: float, dst: int) -> None: ...
+    def rmsnorm(self, src: int, weight: int, eps: float, dst: int, column: int = 0) -> None:
+        """Into the columns of dst from `column` on."""
+
     def matmul(self, src: int, products: _Sequence[tuple[Matrix, int, int, bool]]) -> None:
         """products: (matrix, destination buffer, bias vector or -1, add to the destination)."""
 
@@ -196,6 +198,12 @@ class Plan:
     def cap(self, buffer: int, divisor: float, cap: float) -> None:
         """x / divisor, then cap * tanh(that / cap) unless cap is 0; in place."""
 
+    def when_given(self, width: int) -> None:
+        """What is described from now on runs only where rows come with vectors of this width; 0 = always."""
+
+    def given(self, dst: int) -> None:
+        """dst = the vectors that come with the rows."""
+
     def tap(self, src: int) -> None: ...
     def logits(self, src: int) -> None: ...
     def new_sequence(self) -> Sequence: ...
@@ -204,8 +212,8 @@ class Plan:
     def profile(self) -> _Mapping[str, float]:
         """Seconds per kind of operation since profiling was switched on."""
 
-    def forward(self, requests: _Sequence[_Request], tap: bool = False) -> list[_Output]:
-        """One pass over the rows of all requests."""
+    def forward(self, requests: _Sequence[_Request], taps: _Sequence[int] = ()) -> list[_Output]:
+        """One pass over the rows of all requests. taps: whose hidden states to return."""
 
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
 def softmax_weights(distances: _Float64) -> list[int]: ...

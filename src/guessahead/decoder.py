@@ -99,7 +99,8 @@ class SpeculativeDecoder:
                 draft = _propose(policy, choice, run.budget)
                 proposed = clock()
                 # 2. One pass over what the cache lacks and the guesses.
-                rows = _rows(sequence, choice, draft, run)
+                rows = _rows(sequence, choice, draft, run, drafter.needs_hidden)
+                num_cached = sequence.length
                 [output] = engine.forward([rows])
                 forwarded = clock()
                 # 3. Keep the guesses that the target agrees with, and its own next token.
@@ -110,6 +111,9 @@ class SpeculativeDecoder:
                 sequence.keep((verdict.path + first_guess).astype(np.int32))
                 committed = clock()
                 # 5. Learn, count, and hand out.
+                if output.hidden is not None:
+                    kept = np.concatenate([np.arange(first_guess), verdict.path + first_guess])
+                    drafter.read(num_cached, {layer: states[kept] for layer, states in output.hidden.items()})
                 drafter.observe(verdict)
                 pass_seconds, num_rows = forwarded - proposed, len(rows.token_ids)
                 policy.observe(verdict, num_rows, len(choice.history), pass_seconds, committed - started)
@@ -133,7 +137,9 @@ def _propose(policy: Policy, choice: Choice, budget: int) -> Draft:
     return policy.draft(choice, budget)
 
 
-def _rows(sequence: SequenceState, choice: Choice, draft: Draft, run: Run) -> Rows:
+def _rows(
+    sequence: SequenceState, choice: Choice, draft: Draft, run: Run, want_hidden: tuple[int, ...]
+) -> Rows:
     """The committed tokens that the cache lacks, then the draft."""
     fresh = choice.history[sequence.length :]
     last = len(fresh) - 1
@@ -148,4 +154,5 @@ def _rows(sequence: SequenceState, choice: Choice, draft: Draft, run: Run) -> Ro
         choice=choice,
         choose_from=last,
         want_logits=run.wants_logits,
+        want_hidden=want_hidden,
     )

@@ -6,11 +6,11 @@ whatever it proposes, the text that comes out is the target's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from guessahead.types import Choice, Draft, Int32, Verdict
+from guessahead.types import Choice, Draft, Float32, Int32, Verdict
 
 if TYPE_CHECKING:
     from guessahead.acceptance import Prior
@@ -50,7 +50,7 @@ class Drafter:
 
     Options: a frozen dataclass with the drafter's settings (int, float, bool or str); it checks their ranges
         itself and raises ParameterError. The registry builds it from `-o NAME=VALUE`.
-    needs_hidden: layers whose hidden states every pass must capture; usually none.
+    needs_hidden: layers whose hidden states every pass must capture for `read`; usually none.
     needs_draft_engine: a second model must be loaded. takes_draft_engine: it can use one.
     pays_per_guess: each guess takes time of its own (a model's pass), so the controller decides before and
         after each one, through `gate`; other drafters are asked for all they know, and that is cut.
@@ -89,6 +89,13 @@ class Drafter:
     def propose(self, choice: Choice, budget: int) -> Draft:
         """Guess at most `budget` tokens after choice.history (all committed tokens, the last one pending)."""
         raise NotImplementedError
+
+    def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
+        """The target's hidden states of the positions that have just entered its cache, before `observe`.
+
+        Only for a drafter with `needs_hidden`. first: position of the first of them. hidden: layer ->
+        float32[n, width]; the last of the n is the position before the token that is pending now.
+        """
 
     def observe(self, verdict: Verdict) -> None:
         """What the target made of the draft, cut where the text ended; its token_ids are committed now."""

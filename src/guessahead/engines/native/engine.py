@@ -247,14 +247,13 @@ class NativeEngine:
                 chooser = _native.Chooser(**chooser_arguments(job.rows.choice))
             tokens = job.tokens[job.offset : end]
             arguments.append(
-                (job.sequence.native, tokens, parents, num_committed, chooser, job.rows.want_logits)
+                (job.sequence.native, tokens, parents, num_committed, chooser, job.rows.want_logits, None)
             )
-        tap = any(job.rows.want_hidden for job, _ in batch)
-        results = self._plan.forward(arguments, tap)
+        taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})
+        results = self._plan.forward(arguments, taps)
         for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
-            if hidden is not None:
-                for layer in job.rows.want_hidden:
-                    job.hidden.setdefault(layer, []).append(hidden[layer])
+            for layer in job.rows.want_hidden:
+                job.hidden.setdefault(layer, []).append(hidden[layer])
             if job.rows.want_logits and logits:
                 job.logits = {row + job.offset: values for row, values in logits.items()}
             if job.offset + size == len(job.tokens):
