@@ -90,7 +90,7 @@ void TokenCounts::add(int32_t token, bool is_output) {
 }
 
 Chooser::Chooser(ChoiceParams params, const int32_t* history, size_t n, size_t prompt_length)
-    : params_(std::move(params)), length_(n), prompt_length_(prompt_length) {
+    : params_(std::move(params)), length_(n), prompt_length_(prompt_length), first_(n) {
   greedy_ = params_.temperature < 1e-4 || params_.top_k == 1;
   penalised_ = params_.repetition_penalty != 1.0 || params_.frequency_penalty != 0.0 ||
                params_.presence_penalty != 0.0;
@@ -174,6 +174,7 @@ int32_t Chooser::decide(const Value* values, size_t vocab, double* maximum) cons
 
 int32_t Chooser::choose(const float* logits, size_t vocab) const {
   if (vocab == 0) return 0;
+  if (length_ - first_ < params_.forced.size()) return params_.forced[length_ - first_];
   if (!is_adjusting()) {
     double maximum;
     const int32_t token = decide(logits, vocab, &maximum);

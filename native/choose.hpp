@@ -23,6 +23,7 @@ struct ChoiceParams {
   int64_t min_tokens = 0;
   uint64_t seed = 0;
   uint32_t stream = 0;
+  std::vector<int32_t> forced;
 };
 
 // The distinct tokens of a history, and how often each stands in the output part. A small hash table.
@@ -63,6 +64,7 @@ class Chooser {
   bool penalised_;
   size_t length_;
   size_t prompt_length_;
+  size_t first_;  // length_ at the beginning: how much of `forced` was pushed is the difference
   TokenCounts counts_;
 };
 

@@ -19,7 +19,7 @@ void construct(ga::Chooser* self, double temperature, int32_t top_k, double top_
                double repetition_penalty, double frequency_penalty, double presence_penalty,
                std::vector<std::pair<int32_t, double>> logit_bias, std::vector<int32_t> eos_ids,
                int64_t min_tokens, uint64_t seed, uint32_t stream, Vector<int32_t> history,
-               size_t prompt_length) {
+               size_t prompt_length, std::vector<int32_t> forced) {
   ga::ChoiceParams params{temperature,
                           top_k,
                           top_p,
@@ -31,7 +31,8 @@ void construct(ga::Chooser* self, double temperature, int32_t top_k, double top_
                           std::move(eos_ids),
                           min_tokens,
                           seed,
-                          stream};
+                          stream,
+                          std::move(forced)};
   new (self) ga::Chooser(std::move(params), history.data(), history.size(), prompt_length);
 }
 
@@ -62,7 +63,7 @@ void bind_choose(nb::module_& m) {
                           "choose() along one path; arguments from guessahead.sampling.chooser_arguments.")
       .def("__init__", &construct, nb::kw_only(), "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a,
            "repetition_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a, "logit_bias"_a, "eos_ids"_a,
-           "min_tokens"_a, "seed"_a, "stream"_a, "history"_a, "prompt_length"_a)
+           "min_tokens"_a, "seed"_a, "stream"_a, "history"_a, "prompt_length"_a, "forced"_a)
       .def("choose", &choose, "logits"_a, "The token that follows history + pushed; logits: float32[vocab].")
       .def("push", &ga::Chooser::push, "token"_a, "Append a token to the path.");
   // The two numeric parts by themselves, for the test that they equal the twin's to the bit.

@@ -121,6 +121,7 @@ class Chooser:
         stream: int,
         history: _Int32,
         prompt_length: int,
+        forced: _Sequence[int],
     ) -> None: ...
     def choose(self, logits: _Float32) -> int:
         """The token that follows history + pushed; logits: float32[vocab]."""

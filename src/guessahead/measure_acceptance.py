@@ -20,9 +20,8 @@ import numpy as np
 from guessahead import sampling, tree
 from guessahead.engines.base import Rows
 from guessahead.errors import PromptError
-from guessahead.sampling import Float64
 from guessahead.text_acceptance import TextAcceptance
-from guessahead.types import Choice, Draft, Float32, Int32, SamplingParams, Verdict
+from guessahead.types import Choice, Draft, Float32, Float64, Int32, SamplingParams, Verdict
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter

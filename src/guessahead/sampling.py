@@ -32,6 +32,9 @@ Ids outside the row (in history, biases or eos_ids) are ignored.
    (the finaliser of splitmix64: Steele, Lea, Flood 2014, in the variant 13 of Stafford; the second key makes
    the sequences of different positions unrelated, not shifts of each other).
 
+Where choice.forced holds tokens, they are taken first, whatever the logits say: so a pass can be led along a
+path (rejection.py).
+
 The Gumbel trick: Maddison, Tarlow, Minka 2014. One noise for draft and target: Daliri, Musco, Suresh 2024.
 """
 
@@ -39,15 +42,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import Choice, Float32, Int32, SamplingParams
+from guessahead.types import EMPTY_IDS, Choice, Float32, Float64, Int32, SamplingParams
 
-Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 UInt64 = npt.NDArray[np.uint64]
 
@@ -60,6 +63,8 @@ _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
+
+_WEIGHTLESS = 30.0  # exp(-30) * 2**WEIGHT_BITS rounds to 0: top_p never needs such a token
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # 32 leading bits: n * _LN2_HIGH is exact for the n in use
@@ -99,6 +104,8 @@ def choose(logits_row: Float32, choice: Choice, path: Sequence[int] | Int32 = ()
     """
     if len(logits_row) == 0:
         raise ParameterError("choose: the row of logits is empty; it needs one value per token")
+    if len(path) < len(choice.forced):
+        return int(choice.forced[len(path)])
     history = np.concatenate([choice.history, np.asarray(path, np.int32)])
     logits, banned = _adjusted(logits_row, choice, history)
     order = np.argsort(-logits, kind="stable")
@@ -117,11 +124,11 @@ def probabilities(logits_row: Float32, choice: Choice, path: Sequence[int] | Int
     history = np.concatenate([choice.history, np.asarray(path, np.int32)])
     logits, _ = _adjusted(logits_row, choice, history)
     result = np.zeros(len(logits_row), np.float64)
-    order = np.argsort(-logits, kind="stable")
-    order = order[logits[order] > -np.inf]
-    if is_greedy(choice.params) or len(order) == 0:
-        result[choose(logits_row, choice, path)] = 1.0
+    highest = logits.max()
+    if is_greedy(choice.params) or highest == -np.inf:
+        result[choose(logits_row, replace(choice, forced=EMPTY_IDS), path)] = 1.0
         return result
+    order = _in_order(logits, highest, choice.params)
     kept, distance = _filtered(logits, order, choice.params)
     weights = np.exp(distance)
     result[kept] = weights / weights.sum()
@@ -130,14 +137,19 @@ def probabilities(logits_row: Float32, choice: Choice, path: Sequence[int] | Int
 
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: npt.ArrayLike) -> Float64:
     """Standard Gumbel noise, float64[n], of n tokens at one position: what `choose` adds to their logits."""
+    return -log(-log(uniforms(seed, stream, position, token_ids)))
+
+
+def uniforms(seed: int, stream: int, position: int, token_ids: npt.ArrayLike) -> Float64:
+    """The u of step 4, float64[n], uniform in the open interval (0, 1)."""
     a = _mix(_mix(_mix(int(seed) + _GOLDEN) + (int(stream) + 1) * _GOLDEN) + (int(position) + 1) * _GOLDEN)
     key_0, key_1 = np.uint64(_mix(a + _GOLDEN)), np.uint64(_mix(a + 2 * _GOLDEN))
     x: UInt64 = (np.atleast_1d(np.asarray(token_ids, np.uint64)) + np.uint64(1)) * np.uint64(_GOLDEN) + key_0
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX_1) ^ key_1
     x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX_2)
     x = x ^ (x >> np.uint64(31))
-    uniform = (2 * (x >> np.uint64(12)).astype(np.int64) + 1).astype(np.float64) * 2.0**-53
-    return -log(-log(uniform))
+    result: Float64 = (2 * (x >> np.uint64(12)).astype(np.int64) + 1).astype(np.float64) * 2.0**-53
+    return result
 
 
 def softmax_weights(distance: Float64) -> Int64:
@@ -196,6 +208,7 @@ def chooser_arguments(choice: Choice) -> dict[str, Any]:
         "stream": int(choice.stream),
         "history": np.ascontiguousarray(choice.history, np.int32),
         "prompt_length": int(choice.prompt_length),
+        "forced": choice.forced.tolist(),
     }
 
 
@@ -223,10 +236,24 @@ def _adjusted(row: Float32, choice: Choice, history: Int32) -> tuple[Float64, np
     return np.minimum(logits, MAX_LOGIT), banned
 
 
+def _in_order(logits: Float64, highest: np.float64, params: SamplingParams) -> Int64:
+    """The ids that may pass the filters, in order where top_k or top_p looks at the order."""
+    if params.top_k > 0:
+        kth = max(len(logits) - params.top_k, 0)
+        least = max(np.partition(logits, kth)[kth], np.finfo(np.float64).min)
+    elif params.top_p < 1.0:
+        least = highest - _WEIGHTLESS * params.temperature
+    else:
+        return np.flatnonzero(logits > -np.inf)
+    near = np.flatnonzero(logits >= least)
+    order: Int64 = near[np.argsort(-logits[near], kind="stable")]
+    return order
+
+
 def _filtered(logits: Float64, order: Int64, params: SamplingParams) -> tuple[Int64, Float64]:
     """Step 3: the ids that top-k, top-p and min-p leave, in order, and their distances d."""
     kept = order[: params.top_k] if params.top_k > 0 else order
-    distance = (logits[kept] - logits[order[0]]) * (1.0 / params.temperature)
+    distance = (logits[kept] - logits[kept].max()) * (1.0 / params.temperature)
     if params.top_p < 1.0:
         weights = softmax_weights(distance)
         reached = np.cumsum(weights).astype(np.float64) >= params.top_p * float(weights.sum())

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
 
 EMPTY_IDS: Int32 = np.empty(0, np.int32)
 EMPTY_IDS.setflags(write=False)
@@ -32,12 +33,16 @@ class Draft:
     confidence: the drafter's estimate that a node is right given that its parent is (for the controller).
     origins: name of the drafter that guessed each node, where several were merged; None = the one that
         proposed.
+    dists: of guesses that were drawn by chance, for acceptance="rejection" (rejection.py): for each the
+        distribution q that it was drawn from, after all filters, float64[vocab or less]. Such a draft is a
+        chain, and is verified whole. None = guesses that were not drawn.
     """
 
     token_ids: Int32 = field(default_factory=lambda: EMPTY_IDS)
     parents: Int32 | None = None
     confidence: Float32 | None = None
     origins: tuple[str, ...] | None = None
+    dists: tuple[Float64, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -97,6 +102,7 @@ class Choice:
     prompt_length: how many tokens of history are the prompt (the rest is output).
     eos_ids: banned while fewer than params.min_tokens output tokens exist.
     stream: index of the noise stream: 0, or the number of the completion when several share a seed.
+    forced: tokens to take after history before anything is chosen: a pass then shows the logits along them.
     """
 
     params: SamplingParams
@@ -104,6 +110,7 @@ class Choice:
     prompt_length: int
     eos_ids: tuple[int, ...] = ()
     stream: int = 0
+    forced: Int32 = field(default_factory=lambda: EMPTY_IDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The native chooser gives the token of its plain twin, for every row and every combination of parameters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,20 @@ def test_equals_the_twin_along_random_paths(block):
             assert token == chooser.choose(row)  # choosing changes nothing
             path.append(token if rng.random() < 0.7 else int(rng.integers(size)))
             chooser.push(path[-1])
+
+
+def test_forced_tokens_come_first_and_change_nothing_behind_them():
+    rng = np.random.default_rng(9)
+    for _ in range(50):
+        choice = random_choice(rng, 50)
+        rows = [random_row(rng, 50) for _ in range(4)]
+        forced = rng.integers(0, 50, 3).astype(np.int32)
+        led = replace(choice, forced=forced)
+        for depth, token in enumerate(forced.tolist()):
+            assert native(rows[depth], led, forced[:depth].tolist()) == token
+            assert choose(rows[depth], led, forced[:depth]) == token
+        assert native(rows[3], led, forced.tolist()) == choose(rows[3], led, forced)
+        assert choose(rows[3], led, forced) == choose(rows[3], choice, forced)
 
 
 def test_noise_and_weights_equal_the_twin_to_the_bit():

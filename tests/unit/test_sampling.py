@@ -245,3 +245,31 @@ def test_the_extreme_hashes_give_finite_noise(hash_value):
     assert 0.0 < uniform < 1.0
     noise = -sampling.log(-sampling.log(np.array([uniform])))
     assert -3.61 < noise[0] < 36.74
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"top_k": 5},
+        {"top_k": 100},
+        {"top_p": 0.6},
+        {"top_p": 1e-9},
+        {"top_p": 0.9999999999},
+        {"min_p": 0.1},
+        {"top_k": 7, "top_p": 0.9, "min_p": 0.05},
+    ],
+)
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 40.0])
+def test_probabilities_need_no_full_order(filters, temperature):
+    rng = np.random.default_rng(1)
+    for scale in (0.01, 1.0, 30.0):
+        row = (rng.integers(-6, 7, 60) * scale).astype(np.float32)  # many ties
+        row[rng.random(60) < 0.1] = -INF
+        choice = choice_of(temperature=temperature, seed=0, **filters)
+        logits = row.astype(np.float64)
+        order = np.argsort(-logits, kind="stable")
+        kept, distance = sampling._filtered(logits, order[logits[order] > -INF], choice.params)
+        expected = np.zeros(60)
+        expected[kept] = np.exp(distance) / np.exp(distance).sum()
+        assert sampling.probabilities(row, choice) == pytest.approx(expected, rel=1e-13, abs=0)
