@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         TokenizerError,
     )
     from guessahead.loading import load
-    from guessahead.model import LanguageModel, Stream
+    from guessahead.model import LanguageModel, Session, Stream
     from guessahead.options import GenerateOptions
     from guessahead.run import Chunk, Request
     from guessahead.stats import Stats, predict_speedup, predict_tau
@@ -47,6 +47,7 @@ _HOMES = {
     "PromptError": "errors",
     "Request": "run",
     "SamplingParams": "types",
+    "Session": "model",
     "SpeculativeDecoder": "decoder",
     "StateError": "errors",
     "Stats": "stats",
@@ -74,6 +75,7 @@ __all__ = [
     "PromptError",
     "Request",
     "SamplingParams",
+    "Session",
     "SpeculativeDecoder",
     "StateError",
     "Stats",

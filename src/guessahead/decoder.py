@@ -26,6 +26,7 @@ from guessahead.types import Choice, Draft, Generation
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
     from guessahead.engines.base import Engine, SequenceState
+    from guessahead.prefix import KeptPrefix
     from guessahead.tokenizer import Tokenizer
 
 
@@ -44,16 +45,19 @@ class SpeculativeDecoder:
         *,
         costs: PassCosts | None = None,
         clock: Callable[[], float] = perf_counter,
+        prefix: KeptPrefix | None = None,
     ) -> None:
         """costs: what passes of this engine cost, shared by its generations; None = learn from nothing.
 
         clock: seconds, for all that is measured here; the replay engine has a virtual one.
+        prefix: where the cache comes from and goes to; None = every generation begins with an empty one.
         """
         self._engine = engine
         self._drafter = drafter
         self._tokenizer = tokenizer
         self._costs = PassCosts(engine.info.max_rows) if costs is None else costs
         self._clock = clock
+        self._prefix = prefix
 
     def generate(self, request: Request) -> Generation:
         """The finished generation. Errors: as `stream`."""
@@ -87,9 +91,9 @@ class SpeculativeDecoder:
         )
 
     def _steps(self, run: Run) -> Generator[Chunk, None, Generation]:
-        engine, drafter, clock = self._engine, self._drafter, self._clock
+        engine, drafter, clock, prefix = self._engine, self._drafter, self._clock, self._prefix
         policy = self._policy(run.request)
-        sequence = engine.new_sequence()
+        sequence = engine.new_sequence() if prefix is None else prefix.take(run.history)
         try:
             started = clock()
             drafter.begin(run.history, run.choice())
@@ -124,7 +128,7 @@ class SpeculativeDecoder:
                 started = clock()
         finally:
             try:
-                sequence.close()
+                sequence.close() if prefix is None else prefix.put(sequence, run.history)
             finally:
                 drafter.end()
         return run.generation()

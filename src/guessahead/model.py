@@ -15,6 +15,7 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError, PromptError, StateError
 from guessahead.options import GenerateOptions, OptionArguments, documented
+from guessahead.prefix import KeptPrefix
 from guessahead.run import Chunk, Request
 from guessahead.types import Generation, Int32
 
@@ -52,6 +53,7 @@ class LanguageModel:
         self._at_precision = at_precision
         self._lower: dict[str, Engine] = {}
         self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
+        self._prefix: KeptPrefix | None = None
 
     @documented
     def generate(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Generation:
@@ -79,7 +81,11 @@ class LanguageModel:
         setup = self.setup(draft_model)
         drafter = registry.make(checked.drafter, checked.drafter_options, setup)
         decoder = SpeculativeDecoder(
-            self.engine, drafter, self.tokenizer, costs=calibration.costs_of(self.engine)
+            self.engine,
+            drafter,
+            self.tokenizer,
+            costs=calibration.costs_of(self.engine),
+            prefix=self._prefix,
         )
         request = Request(
             prompt_ids=self._prompt_ids(prompt, checked),
@@ -92,6 +98,10 @@ class LanguageModel:
             trace=checked.trace,
         )
         return Stream(decoder.stream(request), lambda: calibration.keep(self.engine))
+
+    def session(self) -> Session:
+        """This model, with a cache that is kept from one generation to the next."""
+        return Session(self)
 
     def setup(self, draft_model: LanguageModel | None = None) -> Setup:
         """What a drafter for this model may use."""
@@ -139,6 +149,28 @@ class LanguageModel:
             if not integral or not 0 <= token < vocab_size:
                 raise PromptError(f"prompt token {token!r} is not an id from 0 to {vocab_size - 1}")
         return np.array(prompt, np.int32)
+
+
+class Session(LanguageModel):
+    """A model that does not read again what the last prompt and answer have in common with the next prompt.
+
+    For conversations: every prompt holds all that was said before. Nothing but the time to the first token
+    depends on it: any prompt may follow any other. It holds the cache of one text until it is closed.
+    """
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__(lm.engine, lm.tokenizer, lm.chat_template, lm.name, lm.setup().at_precision)
+        self._prefix: KeptPrefix = KeptPrefix(self.engine)
+
+    def close(self) -> None:
+        """Free the cache. The next generation begins anew."""
+        self._prefix.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def _are_messages(prompt: object) -> TypeGuard[Sequence[Message]]:

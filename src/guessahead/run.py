@@ -138,6 +138,7 @@ class Run:
         first_guess = len(rows.token_ids) - len(draft)
         self._add_logprobs(token_ids, [first_guess - 1, *(first_guess + node for node in nodes)], output)
         self._recorder.count(
+            num_read=first_guess,
             num_tokens=num_taken,
             num_drafted=len(draft),
             num_tested=full.num_tested if num_taken == len(full.token_ids) else num_taken,

@@ -27,6 +27,7 @@ class Stats:
     prompt_seconds: from the start to the first token. propose_seconds, forward_seconds, rest_seconds: the
         later steps, split into the drafter's part, the target's passes, and all else.
     bytes_per_pass: weight bytes that one target pass reads.
+    num_kept_tokens: tokens of the prompt that were cached already (see `LanguageModel.session`).
     """
 
     drafter: str
@@ -47,6 +48,7 @@ class Stats:
     forward_seconds: float
     rest_seconds: float
     bytes_per_pass: int
+    num_kept_tokens: int = 0
 
     @property
     def num_decoded(self) -> int:
@@ -80,8 +82,8 @@ class Stats:
 
     @property
     def prompt_tokens_per_second(self) -> float | None:
-        """Prompt tokens per second of the first step."""
-        return _ratio(self.num_prompt_tokens, self.prompt_seconds)
+        """Prompt tokens read per second of the first step."""
+        return _ratio(self.num_prompt_tokens - self.num_kept_tokens, self.prompt_seconds)
 
     @property
     def gb_per_second(self) -> float | None:
@@ -126,18 +128,21 @@ class Recorder:
 
     def __init__(self) -> None:
         self.num_tokens = 0
-        self._num_prompt_passes = self._num_passes = self._num_steps = 0
+        self._num_read = self._num_prompt_passes = self._num_passes = self._num_steps = 0
         self._num_drafted = self._num_tested = 0
         self._prompt_seconds = self._propose = self._forward = self._rest = 0.0
         self._lengths: list[int] = []
         self._tested_at: list[int] = []
         self._accepted_at: list[int] = []
 
-    def count(self, *, num_tokens: int, num_drafted: int, num_tested: int, num_accepted: int) -> None:
-        """One step: tokens emitted; guesses proposed, tested, and accepted (and emitted)."""
+    def count(
+        self, *, num_read: int, num_tokens: int, num_drafted: int, num_tested: int, num_accepted: int
+    ) -> None:
+        """One step: committed rows, tokens emitted; guesses proposed, tested, and accepted (and emitted)."""
         first = self.num_tokens == 0
         self.num_tokens += num_tokens
         if first:
+            self._num_read = num_read
             return
         self._num_steps += 1
         self._num_drafted += num_drafted
@@ -182,6 +187,7 @@ class Recorder:
             forward_seconds=self._forward,
             rest_seconds=self._rest,
             bytes_per_pass=bytes_per_pass,
+            num_kept_tokens=num_prompt_tokens - self._num_read,
         )
 
 

@@ -16,7 +16,7 @@ from click.testing import Result
 
 import guessahead as ga
 from guessahead.cli.chat import Chat
-from tests.cli.conftest import one_line, run
+from tests.cli.conftest import one_line, process, run
 from tests.tiny import TinyModel
 
 Chatting = Callable[..., Result]
@@ -47,6 +47,38 @@ def test_each_line_is_a_message_and_the_history_counts(chat: Chatting, lm: ga.La
     expected = "".join(text if text.endswith("\n") else text + "\n" for text in (first, second))
     assert result.stdout == expected
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize("drafter", ["suffix", "draft-model"])
+def test_a_second_turn_equals_that_of_a_fresh_process(
+    tiny: TinyModel, lm: ga.LanguageModel, drafter: str
+) -> None:
+    """It goes on from the cache of the first turn; the other process reads everything."""
+    settings = [*LENGTH, "--temperature", "0.9", "--seed", "5", "--repetition-penalty", "1.2", "--gamma", "3"]
+    settings += ["--presence-penalty", "0.4", "-m", str(tiny.path)]
+    second = ["--draft-model", str(tiny.path)] if drafter == "draft-model" else []
+    lines = ["the quick brown fox", "jumps over the lazy dog"]
+    chatted = process("chat", *settings, "--drafter", drafter, *second, input="\n".join(lines).encode())
+    answers = chatted.stdout.decode()
+    assert lm.chat_template is not None
+    messages: list[dict[str, str]] = []
+    for line in lines:
+        messages.append({"role": "user", "content": line})
+        rendered = lm.chat_template.render(messages)
+        alone = process("generate", *settings, "--drafter", "none", "--raw", rendered).stdout.decode()
+        assert answers.startswith(alone)
+        answers = answers.removeprefix(alone)
+        messages.append({"role": "assistant", "content": alone.removesuffix("\n")})
+    assert not answers
+
+
+def test_the_second_turn_reads_only_what_is_new(chat: Chatting) -> None:
+    figures = chat("the quick brown fox", "/stats", "jumps over", "/stats").stderr.splitlines()
+    first, second = (line for line in figures if line.startswith("  tokens "))
+    assert "in the cache" not in first
+    assert "in the cache" in second
+    again = chat("the quick brown fox", "/reset", "the quick brown fox", "/stats").stderr
+    assert "in the cache" not in again, "a new conversation begins with nothing"
 
 
 def test_reset_forgets(chat: Chatting) -> None:
@@ -121,8 +153,8 @@ def test_an_interrupted_answer_stays_as_far_as_it_came(
         asked.append(messages)
         return Stream()
 
-    monkeypatch.setattr(lm, "stream", stream)
     conversation = Chat(lm, {})
+    monkeypatch.setattr(conversation._session, "stream", stream)
     assert conversation.take("one")
     assert conversation.take("/stats")
     assert conversation.take("two")

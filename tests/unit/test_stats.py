@@ -13,7 +13,7 @@ from guessahead.stats import Recorder, Stats, StepTimes, predict_speedup, predic
 def recorded(steps: list[dict[str, int]]) -> Stats:
     recorder = Recorder()
     for step in steps:
-        recorder.count(**step)
+        recorder.count(num_read=12, **step)
         recorder.time(StepTimes(0.25, 0.5, 0.125), num_passes=1)
     return recorder.stats(drafter="x", gamma=4, num_prompt_tokens=16, bytes_per_pass=10**9)
 
@@ -44,7 +44,8 @@ def test_rates() -> None:
     assert FOUR.tau == 10 / 4
     assert FOUR.alpha_at == (2 / 3, 1.0, 0.5, 1.0)
     assert FOUR.prompt_seconds == 0.875
-    assert FOUR.prompt_tokens_per_second == 16 / 0.875
+    assert FOUR.prompt_tokens_per_second == 12 / 0.875
+    assert FOUR.num_kept_tokens == 4
     assert (FOUR.propose_seconds, FOUR.forward_seconds, FOUR.rest_seconds) == (1.0, 2.0, 0.5)
     assert FOUR.tokens_per_second == 10 / 3.5
     assert FOUR.gb_per_second == 4 / 2.0
@@ -57,6 +58,7 @@ def test_nothing_counted_gives_no_rate() -> None:
 
 
 NAMES = {
+    "num_kept_tokens",
     *("drafter", "gamma", "num_prompt_tokens", "num_tokens", "num_prompt_passes", "num_passes", "num_steps"),
     *("num_drafted", "num_tested", "num_accepted", "accepted_lengths", "tested_at", "accepted_at"),
     *("prompt_seconds", "propose_seconds", "forward_seconds", "rest_seconds", "bytes_per_pass"),

@@ -43,7 +43,8 @@ def command(**values: Any) -> None:
     """Talk with a model. What was guessed ahead is coloured.
 
     Lines that begin with a slash are commands: /help lists them. Ctrl-C ends an answer, Ctrl-D the
-    conversation. Where stdin is no terminal, each of its lines is a message, and the answers go to stdout.
+    conversation. What was said stays in the model's cache: each turn reads only what is new. Where stdin is
+    no terminal, each of its lines is a message, and the answers go to stdout.
     """
     values = options.with_tuned(values | {"raw": None})
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
@@ -60,7 +61,7 @@ class Chat:
 
     def __init__(self, lm: LanguageModel, arguments: dict[str, Any]) -> None:
         """arguments: for LanguageModel.stream; the system message counts for every answer."""
-        self._lm = lm
+        self._lm, self._session = lm, lm.session()
         self._arguments = arguments
         self._messages: list[dict[str, str]] = []
         self._asked: list[dict[str, str]] = []  # the messages that the last answer is an answer to
@@ -106,7 +107,7 @@ class Chat:
         asked = [*self._messages, {"role": "user", "content": text}]
         pieces: list[str] = []
         answer = self._writer()
-        with self._lm.stream(asked, **self._arguments) as stream:
+        with self._session.stream(asked, **self._arguments) as stream:
             try:
                 for chunk in stream:
                     pieces.append(chunk.text)
@@ -165,6 +166,7 @@ class Chat:
 
     def _reset(self, rest: str) -> None:
         self._messages, self._asked, self._last = [], [], None
+        self._session.close()
         _tell("a new conversation")
 
     def _help(self, rest: str) -> None:

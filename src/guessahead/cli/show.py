@@ -172,6 +172,8 @@ def _tokens(generation: Generation) -> tuple[str, str]:
         "context": "the context is full",
     }
     counts = f"{len(generation.token_ids)} after {generation.num_prompt_tokens} of the prompt"
+    if generation.stats.num_kept_tokens:
+        counts += f" ({generation.stats.num_kept_tokens} of them were in the cache)"
     return "tokens", f"{counts}; {ends[generation.finish_reason]}"
 
 
