@@ -4,6 +4,9 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "choose.hpp"
 #include "choose_math.hpp"
 
@@ -56,6 +59,30 @@ std::vector<int64_t> softmax_weights(Vector<double> distances) {
   return result;
 }
 
+// The `count` largest logits and their chances, the likeliest first (of equals, the first).
+std::pair<std::vector<int32_t>, std::vector<double>> likeliest(Vector<float> logits, size_t count) {
+  const float* values = logits.data();
+  const size_t n = logits.size();
+  if (n == 0) throw nb::value_error("likeliest: the row of logits is empty");
+  const float most = *std::max_element(values, values + n);
+  constexpr float kFar = 16.0f;  // what lies so far below weighs nothing: 150,000 of them are 2 %
+  double total = 0.0;
+  std::vector<std::pair<float, int32_t>> near;
+  for (size_t i = 0; i < n; ++i)
+    if (values[i] > most - kFar) {
+      total += std::exp(values[i] - most);
+      near.emplace_back(-values[i], static_cast<int32_t>(i));
+    }
+  count = std::min(count, near.size());
+  std::partial_sort(near.begin(), near.begin() + count, near.end());
+  std::pair<std::vector<int32_t>, std::vector<double>> result;
+  for (size_t i = 0; i < count; ++i) {
+    result.first.push_back(near[i].second);
+    result.second.push_back(std::exp(-near[i].first - most) / total);
+  }
+  return result;
+}
+
 }  // namespace
 
 void bind_choose(nb::module_& m) {
@@ -66,6 +93,8 @@ void bind_choose(nb::module_& m) {
            "min_tokens"_a, "seed"_a, "stream"_a, "history"_a, "prompt_length"_a, "forced"_a)
       .def("choose", &choose, "logits"_a, "The token that follows history + pushed; logits: float32[vocab].")
       .def("push", &ga::Chooser::push, "token"_a, "Append a token to the path.");
+  m.def("likeliest", &likeliest, "logits"_a, "count"_a,
+        "The largest logits and their chances (softmax), the likeliest first: (indices, chances).");
   // The two numeric parts by themselves, for the test that they equal the twin's to the bit.
   m.def("gumbel_noise", &gumbel_noise, "seed"_a, "stream"_a, "position"_a, "token_ids"_a);
   m.def("softmax_weights", &softmax_weights, "distances"_a);

@@ -68,6 +68,7 @@ void Pool::serve(int worker) {
 }
 
 void Pool::run(const std::function<void(int)>& job) {
+  const std::lock_guard lock(mutex_);
   const PlainFloats guard;
   job_ = &job;
   if (size_ > 1) {

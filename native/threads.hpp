@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -17,7 +18,7 @@ class Pool {
 
   int size() const { return size_; }
 
-  // Runs job(worker) on every worker and returns when all are done. Each worker starts with the same
+  // Runs job(worker) on every worker and returns when all are done; one job at a time, whoever asks. Each worker starts with the same
   // floating-point settings (round to nearest, denormals kept): other libraries change them per thread.
   void run(const std::function<void(int)>& job);
 
@@ -28,6 +29,7 @@ class Pool {
   void serve(int worker);
 
   const int size_;
+  std::mutex mutex_;  // of the running job
   const std::function<void(int)>* job_ = nullptr;
   alignas(64) std::atomic<std::uint32_t> round_{0};  // counts jobs; workers wait for it to change
   alignas(64) std::atomic<int> arrived_{0};

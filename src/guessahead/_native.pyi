@@ -216,5 +216,8 @@ class Plan:
     def forward(self, requests: _Sequence[_Request], taps: _Sequence[int] = ()) -> list[_Output]:
         """One pass over the rows of all requests. taps: whose hidden states to return."""
 
+def likeliest(logits: _Float32, count: int) -> tuple[list[int], list[float]]:
+    """The largest logits and their chances (softmax), the likeliest first: (indices, chances)."""
+
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
 def softmax_weights(distances: _Float64) -> list[int]: ...
