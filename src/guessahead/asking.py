@@ -20,6 +20,9 @@ TRUSTED_HITS: Final = 6
 # many drafts to come, or of one for so many tokens still wanted, as texts end before their limit.
 CATCH_UP_DRAFTS: Final = 24
 TOKENS_PER_DRAFT: Final = 5
+# Where one drafter that pays for every guess has answered, another must promise so many times what is there:
+# most of what it would say is known by then, and an estimate that promises a little more is mostly luck.
+RIVAL_SHARE: Final = 2.0
 # The part of a one-row pass that one more row takes while reading a long text, before it is measured.
 READ_SHARE: Final = 0.2
 
@@ -30,6 +33,7 @@ class Step:
 
     limit: most guesses. price: tokens that a second is worth. curve: what passes cost here.
     num_left: tokens still wanted. found: the guesses so far; value: tokens that the best of them gain.
+    served: a drafter that pays for every guess was asked because it pays.
     """
 
     choice: Choice
@@ -39,6 +43,7 @@ class Step:
     num_left: int
     found: Guesses
     value: float = 0.0
+    served: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Asker:
         """Take an offer, if it is worth more than what is there already. Says whether guesses came."""
         member, curve = offer.member, step.curve
         cap = trust(member, step.limit)
-        member.probing = offer.worth <= max(step.value, 0.0)
+        member.probing = offer.worth <= step.value * (RIVAL_SHARE if step.served else 1.0)
         if member.probing:
             cost = offer.each + offer.behind + curve.seconds * (curve.v[2] - 1.0)
             if offer.worth > 0.0 or not self._trials.lend(cost):
@@ -101,6 +106,8 @@ class Asker:
                 return False
             self._trials.pass_seconds = curve.seconds
             cap = 1
+        else:
+            step.served = True
         member.reason = "asked on trial" if member.probing else "asked"
         member.drafter.gate = ChainGate(member.track, cap, offer.each, step.price, curve)
         return self._ask(member, step, cap, offer.lag)

@@ -93,8 +93,8 @@ class Controller:
     def _ask(self, step: Step) -> list[int]:
         """Ask whom it pays to ask; returns the guesses to verify.
 
-        Those that pay for every guess come last, the most promising first, each if it promises more than
-        what the others have found.
+        Those that pay for every guess come last, the most promising first, each if it promises more (after
+        one of its kind: much more) than what the others have found.
         """
         least = _least_chance(step.price, step.curve)
         for member in self._free:
