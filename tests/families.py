@@ -6,24 +6,29 @@ the transformers model of the same weights. Norms of Gemma files hold 1 + w wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from guessahead.types import Float32
+from tests import rotations
+from tests.rotations import LLAMA3, LONGROPE, YARN, YARN_STEEP
+from tests.tensor_changes import (
+    Change,
+    chain,
+    exact_norms,
+    fused,
+    llama3_factors,
+    longrope_factors,
+    post_norms,
+    qk_norms,
+    same,
+    without,
+)
 
 if TYPE_CHECKING:
     from tests.tiny import TinyModel
 
-Tensors = dict[str, Float32]
 WINDOW = 80  # positions; no multiple of a page
-
-
-def same(tensors: Tensors, model: TinyModel) -> Tensors:
-    """A Llama's tensors as they are."""
-    return tensors
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Family:
 
     arch: str
     original: str
-    change: Callable[[Tensors, TinyModel], Tensors] = same
+    change: Change = same
     keys: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +61,9 @@ class Family:
             rotation = dict(config["rope_parameters"])
             if "partial_rotary_factor" in rotation:
                 rotation["partial_rotary_factor"] = self.keys["rope.dimension_count"] / model.head_dim
+            for name in ("short_factor", "long_factor"):
+                if name in rotation:
+                    rotation[name] = rotations.longrope_factors(name, model.head_dim)
             if "full_attention" in rotation:
                 rotation["full_attention"] = rotation["full_attention"] | {"rope_theta": model.rope_base}
             else:
@@ -64,98 +72,19 @@ class Family:
         return config
 
 
-def norm(size: int, seed: int) -> Float32:
-    """Weights around 1 that lose nothing when 1 is taken off."""
-    values = 1 + 0.2 * np.random.default_rng([size, seed]).standard_normal(size)
-    return (np.round(values * 4096) / 4096).astype(np.float32)
-
-
-def qk_norms(whole: bool) -> Callable[[Tensors, TinyModel], Tensors]:
-    def change(tensors: Tensors, model: TinyModel) -> Tensors:
-        changed = dict(tensors)
-        for layer in range(model.layers):
-            q, k = (1, 1) if not whole else (model.heads, model.kv_heads)
-            changed[f"blk.{layer}.attn_q_norm.weight"] = norm(q * model.head_dim, 2 * layer)
-            changed[f"blk.{layer}.attn_k_norm.weight"] = norm(k * model.head_dim, 2 * layer + 1)
-        return changed
-
-    return change
-
-
-def post_norms(tensors: Tensors, model: TinyModel) -> Tensors:
-    changed = dict(tensors)
-    for layer in range(model.layers):
-        changed[f"blk.{layer}.post_attention_norm.weight"] = norm(model.width, 100 + layer)
-        changed[f"blk.{layer}.post_ffw_norm.weight"] = norm(model.width, 200 + layer)
-    return changed
-
-
-def without(*stems: str) -> Callable[[Tensors, TinyModel], Tensors]:
-    def change(tensors: Tensors, model: TinyModel) -> Tensors:
-        return {name: values for name, values in tensors.items() if name.split(".")[-2] not in stems}
-
-    return change
-
-
-def exact_norms(tensors: Tensors, model: TinyModel) -> Tensors:
-    """All norms as `norm` makes them; those of the output keep their size."""
-    return {
-        name: np.round(values * 4096).astype(np.float32) / 4096 if values.ndim == 1 else values
-        for name, values in tensors.items()
-    }
-
-
-def fused(tensors: Tensors, model: TinyModel) -> Tensors:
-    changed = without("attn_q", "attn_k", "attn_v", "ffn_gate", "ffn_up")(tensors, model)
-    for layer in range(model.layers):
-        block = f"blk.{layer}."
-        for target, stems in (
-            ("attn_qkv", ("attn_q", "attn_k", "attn_v")),
-            ("ffn_up", ("ffn_gate", "ffn_up")),
-        ):
-            changed[f"{block}{target}.weight"] = np.concatenate(
-                [tensors[f"{block}{stem}.weight"] for stem in stems]
-            )
-    return changed
-
-
-def rope_factors(tensors: Tensors, model: TinyModel) -> Tensors:
-    """Llama 3's division of the frequencies, as its converter stores it."""
-    frequencies = model.rope_base ** -(np.arange(0, model.head_dim, 2) / model.head_dim)
-    return tensors | {"rope_freqs.weight": (frequencies / llama3_frequencies(frequencies)).astype(np.float32)}
-
-
-LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 128,
-}
-
-
-def llama3_frequencies(frequencies: np.ndarray, factor: float = 8.0) -> np.ndarray:
-    """float64: long waves are stretched by the factor, short ones not, with a smooth step between them."""
-    old, low, high = 128, 1.0, 4.0
-    turns = old * frequencies / (2 * np.pi)
-    smooth = np.clip((turns - low) / (high - low), 0, 1)
-    return (1 - smooth) * frequencies / factor + smooth * frequencies
-
-
-def chain(*changes: Callable[[Tensors, TinyModel], Tensors]) -> Callable[[Tensors, TinyModel], Tensors]:
-    def change(tensors: Tensors, model: TinyModel) -> Tensors:
-        for each in changes:
-            tensors = each(tensors, model)
-        return tensors
-
-    return change
-
-
 QK_NAMES = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 POST_NAMES = {
     "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
+
+YARN_KEYS = {
+    "rope.scaling.type": "yarn",
+    "rope.scaling.factor": 8.0,
+    "rope.scaling.original_context_length": 128,
+}
+PHI3_CONFIG = {"pad_token_id": 0}
+PHI3_NAMES = {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
 
 GEMMA_KEYS = {"attention.sliding_window": WINDOW}
 GEMMA_NAMES = POST_NAMES | {"ffn_norm": "pre_feedforward_layernorm"}
@@ -166,7 +95,7 @@ FAMILIES: dict[str, Family] = {
     "llama3": Family(
         "llama",
         "Llama",
-        rope_factors,
+        llama3_factors,
         paired=True,
         config={"rope_parameters": LLAMA3},
         faults=({"rope_parameters": LLAMA3 | {"factor": 8.02, "rope_theta": 10000.0}},),
@@ -186,7 +115,7 @@ FAMILIES: dict[str, Family] = {
         fused,
         keys={"attention.sliding_window": WINDOW},
         config={"sliding_window": WINDOW, "pad_token_id": 0},
-        names={"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
+        names=PHI3_NAMES,
         has_head_dim=False,
         faults=({"sliding_window": WINDOW + 1},),
     ),
@@ -199,7 +128,55 @@ FAMILIES: dict[str, Family] = {
             "pad_token_id": 0,
             "rope_parameters": {"rope_type": "default", "partial_rotary_factor": None},
         },
-        names={"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"},
+        names=PHI3_NAMES,
+        has_head_dim=False,
+    ),
+    "yarn": Family(
+        "llama",
+        "Llama",
+        paired=True,
+        keys=YARN_KEYS,
+        config={"rope_parameters": YARN},
+        faults=(
+            {"rope_parameters": YARN | {"factor": 8.02, "rope_theta": 10000.0}},
+            {"rope_parameters": YARN | {"attention_factor": 1.209, "rope_theta": 10000.0}},
+            {"rope_parameters": YARN | {"beta_slow": 3.0, "rope_theta": 10000.0}},
+            {"rope_parameters": YARN | {"original_max_position_embeddings": 512, "rope_theta": 10000.0}},
+        ),
+    ),
+    "yarn-steep": Family(
+        "qwen3",
+        "Qwen3",
+        qk_norms(whole=False),
+        names=QK_NAMES,
+        keys=YARN_KEYS
+        | {
+            "rope.scaling.factor": 3.0,
+            "rope.scaling.yarn_beta_fast": 12.0,
+            "rope.scaling.yarn_beta_slow": 2.0,
+        },
+        config={"rope_parameters": YARN_STEEP},
+    ),
+    "longrope-long": Family(
+        "phi3",
+        "Phi3",
+        chain(fused, longrope_factors),
+        keys={"rope.scaling.original_context_length": 2, "rope.scaling.attn_factor": 1.25},
+        config=PHI3_CONFIG | {"rope_parameters": LONGROPE, "original_max_position_embeddings": 2},
+        names=PHI3_NAMES,
+        has_head_dim=False,
+    ),
+    "longrope-short": Family(
+        "phi3",
+        "Phi3",
+        chain(fused, longrope_factors),
+        keys={
+            "rope.scaling.type": "longrope",
+            "rope.scaling.original_context_length": 1024,
+            "rope.scaling.attn_factor": 1.25,
+        },
+        config=PHI3_CONFIG | {"rope_parameters": LONGROPE, "original_max_position_embeddings": 1024},
+        names=PHI3_NAMES,
         has_head_dim=False,
     ),
     "granite": Family(

@@ -76,7 +76,7 @@ class TinyModel:
         """The weights under the names, and with the row order, of the original (transformers) checkpoint."""
         renamed = {}
         for name, values in self.weights.items():
-            if name == "rope_freqs.weight":  # the original has a formula instead
+            if name.startswith("rope_"):  # the original has a formula, or settings, instead
                 continue
             if self.family.paired and name.endswith(("attn_q.weight", "attn_k.weight")):
                 heads = self.heads if "attn_q" in name else self.kv_heads

@@ -19,14 +19,46 @@ def zeros(name: str, kind: GGMLType, shape: tuple[int, ...]) -> NewTensor:
     return NewTensor(name, kind, shape, lambda: (np.zeros(num_bytes, np.uint8),))
 
 
+SCALING = "llama.rope.scaling"
+YARN: dict[str, Any] = {
+    f"{SCALING}.type": "yarn",
+    f"{SCALING}.factor": 4.0,
+    f"{SCALING}.original_context_length": 256,
+}
+LONGROPE: dict[str, Any] = {f"{SCALING}.type": "longrope", f"{SCALING}.original_context_length": 256}
 CASES: list[tuple[str, dict[str, Any], NewTensor | None, str]] = [
     ("mixture", {"general.architecture": "qwen3moe"}, None, "'qwen3moe' models are mixtures of experts"),
     ("experts", {"llama.expert_count": 8}, None, "mixture-of-experts models are not supported"),
     ("recurrent", {"general.architecture": "mamba2"}, None, "'mamba2' models are recurrent"),
     ("unknown", {"general.architecture": "gpt2"}, None, "'gpt2' is not supported .only llama, .*smollm3"),
-    ("yarn", {"llama.rope.scaling.type": "yarn"}, None, "scaled by 'yarn' are not supported"),
+    ("dynamic", {"llama.rope.scaling.type": "dynamic"}, None, "scaled by 'dynamic' are not supported"),
+    ("scaling", {"llama.rope.scaling.type": ["yarn"]}, None, "scaled by .'yarn'. are not supported"),
+    (
+        "yarn",
+        YARN | {f"{SCALING}.original_context_length": None},
+        None,
+        "original_context_length' is missing",
+    ),
+    ("yarn-factor", YARN | {f"{SCALING}.factor": None}, None, "scaling.factor' is missing"),
+    ("yarn-again", YARN | {f"{SCALING}.yarn_log_multiplier": 0.1}, None, "multiplier' is not supported"),
+    (
+        "yarn-other",
+        YARN | {f"{SCALING}.attn_factor": 1.5},
+        None,
+        "attn_factor' is supported for 'longrope' only",
+    ),
+    ("yarn-part", YARN | {"llama.rope.dimension_count": 32}, None, "'yarn' .* for a part of each head"),
+    ("base", {"llama.rope.freq_base": 1.0}, None, "freq_base' is 1.0; expected 2"),
     ("window", {"llama.attention.sliding_window": -1}, None, "sliding_window' is -1; expected 0"),
-    ("longrope", {}, zeros("rope_factors_long.weight", GGMLType.F32, (32,)), "'longrope' are not supported"),
+    ("longrope", {}, zeros("rope_factors_long.weight", GGMLType.F32, (32,)), "context_length' is missing"),
+    ("longrope-1", LONGROPE | {f"{SCALING}.original_context_length": 1}, None, "is 1; expected at least 2"),
+    ("longrope-none", LONGROPE, None, "'rope_factors_short.weight' is missing"),
+    (
+        "longrope-factors",
+        LONGROPE,
+        zeros("rope_factors_short.weight", GGMLType.F32, (32,)),
+        "'rope_factors_short.weight' holds factors that are no positive numbers",
+    ),
     ("factors", {}, zeros("rope_freqs.weight", GGMLType.F32, (32,)), "factors that are no positive numbers"),
     ("unused", {}, zeros("blk.0.ffn_up.bias", GGMLType.F32, (512,)), "'blk.0.ffn_up.bias' is not part of"),
     (
@@ -50,7 +82,8 @@ def test_refused_with_the_reason(
             for each in file.tensors.values()
             if tensor is None or each.name != tensor.name
         ]
-        write_gguf(path, dict(file.metadata) | metadata, [*tensors, *([tensor] if tensor else [])])
+        keys = {key: value for key, value in (file.metadata | metadata).items() if value is not None}
+        write_gguf(path, keys, [*tensors, *([tensor] if tensor else [])])
     with GGUFFile.open(path) as file, pytest.raises(ModelError, match=reason):
         NativeEngine.from_gguf(file)
     with GGUFFile.open(model.path) as file:  # as it was, it loads

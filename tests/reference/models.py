@@ -19,7 +19,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from guessahead.gguf import GGUFFile, dequantize
 from guessahead.types import Float32, Int32
-from tests.families import FAMILIES, llama3_frequencies
+from tests import rotations
+from tests.families import FAMILIES
 from tests.tiny import original_name, to_original_rows
 
 Logits = npt.NDArray[np.floating[Any]]
@@ -152,38 +153,23 @@ def _model(
     return model
 
 
-def _frequencies(
-    dim: int,
-    rope_theta: float,
-    rope_type: str = "default",
-    factor: float = 1.0,
-    partial_rotary_factor: float = 1.0,
-    **_: object,
-) -> torch.Tensor:
-    rotated = int(dim * partial_rotary_factor)
-    frequencies = rope_theta ** -(np.arange(0, rotated, 2) / rotated)
-    if rope_type == "llama3":
-        return torch.tensor(llama3_frequencies(frequencies, factor))
-    return torch.tensor(frequencies / factor)
-
-
 class _Rotary(torch.nn.Module):
     """cos and sin of position * base^(-2i/d), from frequency to table in float64."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         settings = config.rope_parameters
-        if "rope_theta" in settings:
-            settings = {None: settings}
-        self.frequencies = {kind: _frequencies(dim, **each) for kind, each in settings.items()}
+        self.settings = {None: settings} if "rope_theta" in settings else settings
 
     def forward(
         self, x: torch.Tensor, position_ids: torch.Tensor, layer_type: str | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        angles = position_ids[..., None].to(torch.float64) * self.frequencies[layer_type]
+        length = int(position_ids.max()) + 1
+        frequencies, factor = rotations.stretched(self.dim, self.settings[layer_type], length)
+        angles = position_ids[..., None].to(torch.float64) * torch.tensor(frequencies)
         angles = torch.cat((angles, angles), dim=-1)
-        return angles.cos(), angles.sin()
+        return angles.cos() * factor, angles.sin() * factor
 
 
 def _attention(

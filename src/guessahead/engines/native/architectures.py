@@ -8,37 +8,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from guessahead.engines.native.builder import Attention, Builder, Built, Design, Settings, default_scale
 from guessahead.engines.native.checkpoint import MAX_CONTEXT, Checkpoint
-from guessahead.engines.native.rotation import rotation_frequencies
+from guessahead.engines.native.rotation import Rotation, linear, rotation_frequencies, yarn
 
 __all__ = ["ARCHITECTURES", "DESIGNS", "Built", "Settings"]
 
 Describe = Callable[[Checkpoint], Design]
 
 
-def frequencies_of(checkpoint: Checkpoint) -> list[float]:
-    """The frequencies of rotation that most architectures use; `rope_freqs` divides each (Llama 3)."""
+def rotation_of(checkpoint: Checkpoint) -> Rotation:
+    """The rotation that most architectures use, as the file stretches it."""
     c = checkpoint.config
-    frequencies = [each / c.rope_factor for each in rotation_frequencies(c.rope_dim, c.rope_base)]
+    scaling, frequencies = c.rope_scaling, rotation_frequencies(c.rope_dim, c.rope_base)
+    if scaling.kind == "longrope":
+        rotation = longrope(checkpoint, frequencies)
+    elif scaling.kind == "yarn":
+        rotation = yarn(frequencies, c.rope_base, scaling)
+    else:
+        rotation = linear(frequencies, scaling.factor)
+    if rotation.gain != 1.0 and c.rope_dim < c.head_dim:
+        checkpoint.fail(
+            f"rotary embeddings scaled by {scaling.kind!r} are not supported for a part of each head"
+        )
     if not checkpoint.has("rope_freqs.weight"):
-        return frequencies
-    factors = checkpoint.vector("rope_freqs.weight", c.rope_dim // 2).tolist()
+        return rotation
+    return replace(rotation, frequencies=divided(checkpoint, "rope_freqs.weight", rotation.frequencies))
+
+
+def longrope(checkpoint: Checkpoint, frequencies: Sequence[float]) -> Rotation:
+    """Frequencies divided by factors of the file: one set for all texts, chosen by how long they may become.
+
+    (Were it chosen by the length of each text, what is cached would have to be computed anew at some token.)
+    """
+    scaling = checkpoint.config.rope_scaling
+    short, long = (
+        divided(checkpoint, f"rope_factors_{name}.weight", frequencies) for name in ("short", "long")
+    )
+    return Rotation(long if checkpoint.context > scaling.original else short, scaling.attention_factor**2)
+
+
+def divided(checkpoint: Checkpoint, name: str, frequencies: Sequence[float]) -> list[float]:
+    """Each frequency divided by its factor, which a tensor holds (Llama 3, LongRoPE)."""
+    factors = checkpoint.vector(name, len(frequencies)).tolist()
     if not all(1e-6 <= factor <= 1e6 for factor in factors):
-        checkpoint.fail("tensor 'rope_freqs.weight' holds factors that are no positive numbers")
+        checkpoint.fail(f"tensor {name!r} holds factors that are no positive numbers")
     return [each / factor for each, factor in zip(frequencies, factors, strict=True)]
 
 
 def design(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits: Any) -> Design:
     """A design whose layers all rotate alike. windows: per layer; None = the file's in all of them."""
     c = checkpoint.config
-    frequencies = frequencies_of(checkpoint)
+    rotation = rotation_of(checkpoint)
     windows = [c.sliding_window] * c.num_layers if windows is None else windows
     traits.setdefault("attention_scale", default_scale(c.head_dim))
-    return Design(layers=[Attention(frequencies, window) for window in windows], **traits)
+    return Design(layers=[Attention(rotation, window) for window in windows], **traits)
 
 
 def llama(checkpoint: Checkpoint) -> Design:
@@ -109,8 +137,8 @@ def gemma3(checkpoint: Checkpoint) -> Design:
     pattern = checkpoint.metadata_count("attention.sliding_window_pattern", 1 << 12, default=6)
     base = number("rope.freq_base_swa", 1.0, 1e12, default=10000.0)
     local, whole = (
-        Attention(rotation_frequencies(c.rope_dim, base), window),
-        Attention(frequencies_of(checkpoint)),
+        Attention(Rotation(rotation_frequencies(c.rope_dim, base)), window),
+        Attention(rotation_of(checkpoint)),
     )
     return Design(
         layers=[local if pattern and (i + 1) % pattern else whole for i in range(c.num_layers)],
@@ -125,8 +153,8 @@ def gemma3(checkpoint: Checkpoint) -> Design:
 
 def smollm3(checkpoint: Checkpoint) -> Design:
     """SmolLM 3: every fourth layer knows no positions."""
-    c, frequencies = checkpoint.config, frequencies_of(checkpoint)
-    layers = [Attention(frequencies if (i + 1) % 4 else []) for i in range(c.num_layers)]
+    c, rotation = checkpoint.config, rotation_of(checkpoint)
+    layers = [Attention(rotation if (i + 1) % 4 else Rotation([])) for i in range(c.num_layers)]
     return Design(layers=layers, attention_scale=default_scale(c.head_dim), paired_rope=True)
 
 
@@ -144,6 +172,7 @@ DESIGNS: dict[str, Describe] = {
 
 
 def _build(describe: Describe, checkpoint: Checkpoint, settings: Settings) -> Built:
+    checkpoint.context = settings.context
     return Builder(checkpoint, settings, describe(checkpoint)).build()
 
 

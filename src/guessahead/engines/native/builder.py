@@ -10,16 +10,23 @@ from dataclasses import dataclass
 
 from guessahead import _native
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.engines.native.rotation import halves_from_pairs
+from guessahead.engines.native.rotation import Rotation, halves_from_pairs
 from guessahead.engines.native.weights import LayerWeights, Weights
+from guessahead.types import Float32
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A plan ready to run. bytes_per_pass: weight bytes that every pass with a choice reads."""
+    """A plan ready to run.
+
+    bytes_per_pass: weight bytes that every pass with a choice reads. embeddings: the table of the tokens.
+    last_norm: float32[width], before the logits.
+    """
 
     plan: _native.Plan
     bytes_per_pass: int
+    embeddings: _native.Matrix
+    last_norm: Float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +47,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What one layer's attention sees. frequencies: of the rotation; none = no positions at all.
+    """What one layer's attention sees. rotation: without frequencies, no positions at all.
 
     window: positions a row sees, itself included; 0 = all before it.
     """
 
-    frequencies: list[float]
+    rotation: Rotation
     window: int = 0
 
 
@@ -121,13 +128,14 @@ class Builder:
             self._attend(i, layer)
             self._feed_forward(f"blk.{i}.", layer)
             plan.tap(self._hidden)
-        plan.rmsnorm(self._hidden, self._vector("output_norm.weight", c.width), c.norm_epsilon, self._last)
+        last_norm = self._checkpoint.vector("output_norm.weight", c.width)
+        plan.rmsnorm(self._hidden, plan.vector(last_norm), c.norm_epsilon, self._last)
         plan.matmul(self._last, [(head, self._logits, -1, False)])
         if design.logit_divisor != 1.0 or design.logit_cap != 0.0:
             plan.cap(self._logits, design.logit_divisor, design.logit_cap)
         plan.logits(self._logits)
         self._checkpoint.refuse_unused()
-        return Built(plan, self._weights.num_bytes)
+        return Built(plan, self._weights.num_bytes, table, last_norm)
 
     def _load_layer(self, name: str) -> LayerWeights:
         c = self._config
@@ -160,8 +168,8 @@ class Builder:
             self._v,
             self._attended,
             c.num_heads,
-            attention.frequencies,
-            design.attention_scale,
+            attention.rotation.frequencies,
+            design.attention_scale * attention.rotation.gain,
             attention.window,
             design.attention_cap,
         )

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from guessahead.engines.native.rotation import Scaling, longrope_attention_factor
 from guessahead.errors import ModelError
 from guessahead.gguf import GGUFFile, TensorInfo
 from guessahead.types import Float32
 
 MAX_CONTEXT = 1 << 20
+# Settings of the rotation that are known in one value only, which changes nothing.
+_NEUTRAL = {"yarn_ext_factor": 1.0, "yarn_attn_factor": 1.0, "yarn_log_multiplier": 0.0, "alpha": 0.0}
 _RECURRENT = (
     "mamba",
     "rwkv",
@@ -48,7 +51,7 @@ class Config:
     norm_epsilon: float
     rope_base: float
     rope_dim: int  # rotated elements of each head, the first ones
-    rope_factor: float  # positions are divided by it
+    rope_scaling: Scaling
     sliding_window: int  # positions that a row sees where attention is local, itself included; 0 = all
 
     @property
@@ -63,7 +66,10 @@ class Config:
 
 
 class Checkpoint:
-    """A GGUF file as the architectures see it. Every problem is a ModelError that names the file."""
+    """A GGUF file as the architectures see it. Every problem is a ModelError that names the file.
+
+    context: most positions of the sequences that will run; the model's own until another one is set.
+    """
 
     def __init__(self, file: GGUFFile, supported: tuple[str, ...]) -> None:
         self._file = file
@@ -74,6 +80,7 @@ class Checkpoint:
             self.fail("mixture-of-experts models are not supported")
         self._used: set[str] = set()
         self.config = self._read_config()
+        self.context = self.config.context_length
 
     def fail(self, what: str) -> ModelError:
         """Raise a ModelError about this file."""
@@ -158,21 +165,47 @@ class Checkpoint:
             vocab_size=int(embedding.shape[0]),
             context_length=self._count(f"{prefix}.context_length", MAX_CONTEXT),
             norm_epsilon=self._number(f"{prefix}.attention.layer_norm_rms_epsilon", 0.0, 1.0),
-            rope_base=self._number(f"{prefix}.rope.freq_base", 1.0, 1e12, default=10000.0),
+            rope_base=self._number(f"{prefix}.rope.freq_base", 2.0, 1e12, default=10000.0),
             rope_dim=rope_dim,
-            rope_factor=self._rope_factor(prefix),
+            rope_scaling=self._rope_scaling(prefix),
             sliding_window=self.metadata_count("attention.sliding_window", MAX_CONTEXT, default=0),
         )
 
-    def _rope_factor(self, prefix: str) -> float:
+    def _rope_scaling(self, prefix: str) -> Scaling:
         kind = self._file.metadata.get(f"{prefix}.rope.scaling.type", "none")
-        if kind not in ("none", "linear") or self.has("rope_factors_long.weight"):
-            self.fail(
-                f"rotary embeddings scaled by {'longrope' if kind == 'none' else kind!r} are not supported"
-            )
+        if kind == "none" and self.has("rope_factors_long.weight"):
+            kind = "longrope"  # files that are older than its name
+        if not isinstance(kind, str) or kind not in ("none", "linear", "yarn", "longrope"):
+            raise self.fail(f"rotary embeddings scaled by {kind!r} are not supported")
+        prefix += ".rope.scaling."
+        for name, neutral in _NEUTRAL.items():
+            if self._number(prefix + name, -1e9, 1e9, default=neutral) != neutral:
+                self.fail(f"metadata {prefix + name!r} is not supported (only {neutral:g})")
+        attention_factor = self._number(prefix + "attn_factor", 0.0, 1e3, default=0.0)
+        if kind != "longrope" and attention_factor not in (0.0, 1.0):
+            self.fail(f"metadata {prefix + 'attn_factor'!r} is supported for 'longrope' only")
         if kind == "none":
-            return 1.0
-        return self._number(f"{prefix}.rope.scaling.factor", 1e-3, 1e6, default=1.0)
+            return Scaling()
+        if kind == "linear":
+            return Scaling(kind, self._number(prefix + "factor", 1e-3, 1e6, default=1.0))
+        original = self._count(prefix + "original_context_length", MAX_CONTEXT)
+        if original < 2:
+            self.fail(f"metadata {prefix + 'original_context_length'!r} is {original}; expected at least 2")
+        if kind == "longrope":
+            factor = self._count(f"{self.architecture}.context_length", MAX_CONTEXT) / original
+            return Scaling(
+                kind,
+                factor,
+                original,
+                attention_factor=attention_factor or longrope_attention_factor(factor, original),
+            )
+        return Scaling(
+            kind,
+            self._number(prefix + "factor", 1e-3, 1e6),
+            original,
+            self._number(prefix + "yarn_beta_fast", 1e-3, 1e6, default=32.0),
+            self._number(prefix + "yarn_beta_slow", 1e-3, 1e6, default=1.0),
+        )
 
     def _text(self, key: str) -> str:
         value = self._file.metadata.get(key)
