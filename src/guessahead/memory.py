@@ -26,6 +26,7 @@ class Needs:
     weights: repacked weights, all read into memory.
     buffers: intermediate results of a pass, about.
     per_token: keys and values of one token; a sequence takes them in pages of 64 tokens, as it grows.
+    work_per_token: what passes take beside, for each token of the longest text so far; for all sequences.
     context: tokens that a sequence may have.
     streams: copies of the weights' address space (not memory) that are reserved, one for each thread.
     """
@@ -33,6 +34,7 @@ class Needs:
     weights: int
     buffers: int
     per_token: int
+    work_per_token: int
     context: int
     streams: int
 
@@ -43,8 +45,8 @@ class Needs:
 
     @property
     def full_context(self) -> int:
-        """Cache of a sequence that fills the context."""
-        return self.per_token * self.context
+        """What a sequence that fills the context takes."""
+        return (self.per_token + self.work_per_token) * self.context
 
 
 def check(needs: Needs, path: Path) -> None:

@@ -17,7 +17,49 @@ from guessahead.engines.base import Rows
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError, PromptError
 from guessahead.gguf import GGUFFile
+from tests.families import FAMILIES
 from tests.tiny import tiny_gguf
+
+# Loads each model and runs it up to a text of so many tokens, with a wide tree at its end; prints what memory
+# that took. The first one is there to warm up: what Python and the libraries take once is no model's.
+RUN_EACH = """
+import gc, sys
+from pathlib import Path
+import numpy as np
+from guessahead.engines.base import Rows
+from guessahead.engines.native import NativeEngine
+from guessahead.gguf import GGUFFile
+from guessahead.types import Choice, SamplingParams
+
+def anonymous():
+    gc.collect()
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(x for x in lines if x.startswith("RssAnon")).split()[1]) * 1024
+
+text = np.full(int(sys.argv[1]), 5, np.int32)
+parents = np.array([-1] + [0] * 63, np.int32)
+kept = []
+for path in sys.argv[2:]:
+    before = anonymous()
+    with GGUFFile.open(Path(path)) as file:
+        engine = NativeEngine.from_gguf(file, threads=1)
+    sequence = engine.new_sequence()
+    engine.forward([Rows(sequence, text[:-1])])
+    tree = np.concatenate([text[-1:], np.arange(63, dtype=np.int32)])
+    choice = Choice(SamplingParams(), text, len(text))
+    engine.forward([Rows(sequence, tree, parents, choice, choose_from=0)])
+    kept.append((engine, sequence))
+    print(anonymous() - before, sequence.num_bytes)
+"""
+ONCE = 2_000_000  # bytes: allocator and Python
+
+
+def measured(paths: list[Path], num_tokens: int) -> list[tuple[int, int]]:
+    """(memory that running each model added, cache of its sequence), in a process of its own."""
+    command = [sys.executable, "-c", RUN_EACH, str(num_tokens), paths[0], *paths]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in run.stdout.splitlines()]
+    return [(int(grown), int(cache)) for grown, cache in lines[1:]]
 
 
 def needs_of(path: Path, **settings: object) -> memory.Needs:
@@ -49,6 +91,25 @@ def test_weights_are_counted_as_they_are_packed(tmp_path: Path) -> None:
     needs = needs_of(path, threads=1)
     assert needs.weights > 100e6
     assert 0.95 * needs.weights < int(run.stdout) < 1.1 * needs.weights + needs.buffers + 20e6
+
+
+def test_what_every_architecture_takes_was_said(tmp_path: Path) -> None:
+    shape = {"format": "Q8_0", "width": 512, "ffn": 1536, "heads": 8}
+    paths = [tiny_gguf(tmp_path / f"{name}.gguf", name, **shape).path for name in FAMILIES]
+    for path, (grown, cache) in zip(paths, measured(paths, 192), strict=True):
+        needs = needs_of(path, threads=1)
+        said = needs.weights + needs.buffers + cache + 192 * needs.work_per_token
+        assert 0.9 * needs.weights < grown < said + ONCE, path.stem
+        assert said < 2.5 * needs.weights, "it says something"
+
+
+def test_what_long_texts_take_was_said(tmp_path: Path) -> None:
+    """With heads so many that the results of their segments take more than the cache."""
+    path = tiny_gguf(tmp_path / "m.gguf", heads=16, kv_heads=1, head_dim=64, layers=1, context=8192).path
+    needs = needs_of(path, threads=1)
+    [(short, few), (long, many)] = measured([path], 256)[0], measured([path], 4096)[0]
+    work = (long - many) - (short - few)
+    assert 0.4 * needs.work_per_token * 4096 < work < needs.work_per_token * 4096
 
 
 @pytest.mark.parametrize("free", [0, 100_000])

@@ -60,6 +60,7 @@ def _info(model: str) -> dict[str, Any]:
         "weight_bytes": needs.weights,
         "buffer_bytes": needs.buffers,
         "cache_bytes_per_token": needs.per_token,
+        "full_context_bytes": needs.full_context,
         "available_bytes": memory.available(),
     }
 
@@ -80,7 +81,8 @@ def _info_text(facts: dict[str, Any]) -> str:
         ("cache", f"{shown(1000 * per_token)} for 1,000 tokens (half of it with --cache f16)"),
         (
             "",
-            f"{shown(context * per_token)} for the full context of {context:,} tokens (--context bounds it)",
+            f"{shown(facts['full_context_bytes'])} for the full context of {context:,} tokens, the work of "
+            "passes included (--context bounds it)",
         ),
         ("free", "unknown" if free is None else shown(free)),
     ]
