@@ -102,7 +102,7 @@ class Controller:
             self._asker.ask_free(member, step)
         nodes = self._choose(step)
         for offer in self._offers(step):
-            if self._asker.ask_paid(offer, step):
+            if step.found.drawn is None and self._asker.ask_paid(offer, step):
                 nodes = self._choose(step)
         return nodes
 
@@ -113,6 +113,8 @@ class Controller:
     def _choose(self, step: Step) -> list[int]:
         """The best nodes; notes their value in tokens."""
         found, v = step.found, step.curve.v
+        if found.drawn is not None:
+            return found.drawn[1]
         step.value = 0.0
         if not found.tokens:
             return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from guessahead import tree
@@ -50,9 +51,13 @@ class Member:
 
 
 class Guesses:
-    """The guesses of all members, as lists: one node per token and parent."""
+    """The guesses of all members, as lists: one node per token and parent.
 
-    __slots__ = ("_chain", "_found", "depths", "kids", "parents", "reach", "sources", "tokens")
+    drawn: a draft that was drawn by chance, and its nodes: it must be verified whole, and nothing beside it
+        (rejection.py).
+    """
+
+    __slots__ = ("_chain", "_found", "depths", "drawn", "kids", "parents", "reach", "sources", "tokens")
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -63,6 +68,7 @@ class Guesses:
         self.kids: dict[int, list[int]] = {}
         self._found: dict[tuple[int, int], int] = {}  # (parent, token) -> node
         self._chain: Draft | None = None  # the usual case: nothing else was taken in
+        self.drawn: tuple[Draft, list[int]] | None = None
 
     def add(self, draft: Draft, member: Member) -> None:
         """Take in a draft; a guess that is there already becomes likelier."""
@@ -96,6 +102,8 @@ class Guesses:
                 reach[node] = before * min(1.0 - (1.0 - known) * (1.0 - chance), MOST)
                 self.sources[node].append((member, confidence[i]))
             own.append(node)
+        if draft.dists is not None:
+            self.drawn = draft, own
 
     def _add_chain(self, draft: Draft, member: Member) -> None:
         """The same for a chain that comes first, without looking for what is there."""
@@ -111,6 +119,8 @@ class Guesses:
         for depth, sure in enumerate(confidence):
             reach *= chance_of(sure, depth)
             self.reach.append(reach)
+        if draft.dists is not None:
+            self.drawn = draft, list(range(num))
 
     def by_reach(self) -> list[int]:
         """Nodes, the likeliest first; a parent comes before its children."""
@@ -121,6 +131,9 @@ class Guesses:
 
     def pick(self, nodes: list[int]) -> Draft:
         """The draft of these nodes, which hold every parent of theirs."""
+        if self.drawn is not None:
+            draft, nodes = self.drawn
+            return replace(draft, origins=(self.sources[nodes[0]][-1][0].drafter.name,) * len(draft))
         if self._chain is not None:
             chain, num = self._chain, len(nodes)
             sure = None if chain.confidence is None else chain.confidence[:num]
