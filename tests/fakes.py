@@ -22,20 +22,22 @@ class FakeTokenizer:
     """One token per entry of `pieces` (bytes); a token in `eos_ids` has no text."""
 
     bos_id: int | None = None
+    adds_bos = False
 
     def __init__(self, pieces: Sequence[bytes], eos_ids: Sequence[int] = ()) -> None:
         self.pieces = list(pieces)
         self.eos_ids = tuple(eos_ids)
         self.vocab_size = len(self.pieces)
 
-    def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Byte by byte; special: "<eos>" stands for the first EOS token."""
+    def encode(self, text: str, *, special: bool = False, bos: bool = True) -> list[int]:
+        """Byte by byte, those without a token left out; special: "<eos>" stands for the first EOS token."""
         if special and self.eos_ids and "<eos>" in text:
             head, _, rest = text.partition("<eos>")
             return [*self.encode(head), self.eos_ids[0], *self.encode(rest, special=True)]
-        return [self.pieces.index(bytes([byte])) for byte in text.encode()]
+        known = [bytes([byte]) for byte in text.encode()]
+        return [self.pieces.index(byte) for byte in known if byte in self.pieces]
 
-    def token_bytes(self, token_id: int) -> bytes:
+    def token_bytes(self, token_id: int, *, special: bool = False) -> bytes:
         return b"" if token_id in self.eos_ids else self.pieces[token_id]
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -113,6 +115,7 @@ class FakeEngine:
     """An Engine whose logits are a function of the token ids of a row and its ancestors: `logits_after`.
 
     num_open: sequences not closed yet. calls: every Rows it was given.
+    histories: a row's hidden state of layer l is (l, i), where histories[i] are the tokens up to the row.
     """
 
     sequence_type: type[FakeSequence] = FakeSequence
@@ -121,6 +124,8 @@ class FakeEngine:
         self.info = EngineInfo("fake", "fake", 2, vocab_size, context_length, 1000, max_rows)
         self.num_open = 0
         self.calls: list[Rows] = []
+        self.histories: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
 
     def logits_after(self, token_ids: tuple[int, ...]) -> Float32:
         raise NotImplementedError
@@ -154,7 +159,23 @@ class FakeEngine:
         if rows.choice is not None:
             self._choose(rows.choice, sequence, chosen, logits)
         num_passes = -(-num_rows // self.info.max_rows)
-        return PassOutput(chosen, logits if rows.want_logits else None, num_passes=num_passes)
+        hidden = self._hidden(rows.want_hidden, sequence, last) if rows.want_hidden else None
+        return PassOutput(chosen, logits if rows.want_logits else None, hidden, num_passes)
+
+    def number_of(self, history: tuple[int, ...]) -> int:
+        """Its index in `histories`."""
+        if history not in self._numbers:
+            self._numbers[history] = len(self.histories)
+            self.histories.append(history)
+        return self._numbers[history]
+
+    def _hidden(self, layers: tuple[int, ...], sequence: FakeSequence, last: int) -> dict[int, Float32]:
+        before = tuple(sequence.tokens[: len(sequence.tokens) - last - 1])
+        paths: dict[int, tuple[int, ...]] = {-1: before}
+        for row, (parent, token) in enumerate(sequence.pending_rows):
+            paths[row] = (*paths[parent], token)
+        numbers = [self.number_of(paths[row]) for row in range(len(sequence.pending_rows))]
+        return {layer: np.array([(layer, number) for number in numbers], np.float32) for layer in layers}
 
     def _choose(
         self, choice: Choice, sequence: FakeSequence, chosen: Int32, logits: dict[int, Float32]

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
+from guessahead.drafters.base import Drafter, Setup
+from guessahead.engines.base import Rows
 from guessahead.types import Choice, Draft, SamplingParams
+from tests.fake_head import FakeHead
 from tests.fakes import TinyEngine, letters
 
 VOCAB = 26
@@ -30,7 +32,21 @@ def _draft(
 
 def _setup(engine: Any = None, draft_engine: Any = None) -> Setup:
     engine = engine or TinyEngine(VOCAB)
-    return Setup(engine, draft_engine, letters(VOCAB), lambda _: TinyEngine(VOCAB, seed=1))  # type: ignore[arg-type]
+    return Setup(
+        engine,
+        draft_engine,
+        letters(VOCAB),  # type: ignore[arg-type]
+        lambda _: TinyEngine(VOCAB, seed=1),  # type: ignore[arg-type, return-value]
+        lambda _: FakeHead(engine),  # type: ignore[arg-type, return-value]
+    )
+
+
+def _show(drafter: Drafter, engine: TinyEngine, history: list[int]) -> None:
+    """The hidden states of all but the last token, if the drafter reads them."""
+    if drafter.needs_hidden:
+        cached = np.array(history[:-1], np.int32)
+        [output] = engine.forward([Rows(engine.new_sequence(), cached, want_hidden=drafter.needs_hidden)])
+        drafter.read(0, output.hidden or {})
 
 
 def min_match() -> None:
@@ -82,6 +98,7 @@ def siblings(name: str) -> None:
         drafter = registry.make(name, {"siblings": count}, setup)
         choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
         drafter.begin(choice.history[:1], choice)
+        _show(drafter, engine, [1, 2, 3])
         drafter.gate = Once()
         draft = drafter.propose(choice, 8)
         drafter.end()
@@ -100,14 +117,36 @@ def min_chance(name: str) -> None:
     assert lengths[1] < 8
 
 
+def path() -> None:
+    """The head is the one of that folder."""
+    asked, engine = [], TinyEngine(VOCAB)
+
+    def head(folder: str) -> Any:
+        asked.append(folder)
+        return FakeHead(engine)
+
+    for folder in ("", "some/folder"):
+        registry.make("head", {"path": folder}, Setup(engine, head=head))
+    assert asked == ["", "some/folder"]
+
+
+def head() -> None:
+    engine = TinyEngine(VOCAB)
+    for wanted in (True, False):
+        drafter = registry.make("portfolio", {"head": wanted}, _setup(engine))
+        assert [member.name for member in drafter.members] == ["suffix", "head"][: 1 + wanted]
+
+
 CHECKS: dict[tuple[str, str], Callable[[], None]] = {
     ("suffix", "min_match"): min_match,
     ("suffix", "branches"): branches,
+    ("head", "path"): path,
+    ("portfolio", "head"): head,
     **{(name, "remember"): lambda name=name: remember(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]
     **{(name, "corpus"): lambda name=name: corpus(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]
     **{
         (name, "siblings"): lambda name=name: siblings(name)  # type: ignore[misc]
-        for name in ("draft-model", "self-q4", "self-q8")
+        for name in ("draft-model", "head", "self-q4", "self-q8")
     },
     **{
         (name, "min_chance"): lambda name=name: min_chance(name)  # type: ignore[misc]

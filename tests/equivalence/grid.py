@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from guessahead import loading
 from guessahead.convert import convert
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
+from guessahead.heads import NativeHead, load_head
 from guessahead.run import Chunk, Request
 from guessahead.types import Generation, SamplingParams
 from tests.fake_drafters import (
@@ -27,15 +28,20 @@ from tests.fake_drafters import (
     TreeHostileDrafter,
     TreeOracleDrafter,
 )
+from tests.fake_head import FakeHead
 from tests.fakes import TinyEngine, decode_stream, letters
+from tests.second_tokenizer import with_other_tokenizer
 from tests.tiny import tiny_gguf
+from tests.tiny_head import tiny_head
 
 
 @dataclass(frozen=True)
 class World:
     """engine, draft_engine: Engine; tokenizer: Tokenizer. max_tokens: per generation.
+    draft_tokenizer: of the draft model, if its ids mean something else.
 
-    plain: what plain decoding gave, by setting and seed, as far as it was asked for.
+    head: a draft head of the target. plain: what plain decoding gave, by setting and seed, as far as it was
+    asked for.
     """
 
     engine: Any
@@ -46,6 +52,8 @@ class World:
     max_tokens: int
     seeds: Sequence[int]
     gammas: Sequence[int]
+    draft_tokenizer: Any = None
+    head: Any = None
     plain: dict[tuple[str, int | None], Generation] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -79,6 +87,7 @@ def native_world(arch: str, format: str) -> World:
         convert(path, Path(folder) / "draft.gguf", "Q8_0" if format != "Q8_0" else "F16")
         draft = loading.load(Path(folder) / "draft.gguf", threads=1)
     target.tokenizer.check_same(draft.tokenizer)
+    head = NativeHead(tiny_head(target.engine, format, {"lm_head": "Q4_1"}), target.engine.neighbour)
     return World(
         engine=target.engine,
         draft_engine=draft.engine,
@@ -88,11 +97,38 @@ def native_world(arch: str, format: str) -> World:
         max_tokens=20,
         seeds=(0, 1, 2),
         gammas=(0, 1, 2, 3, 5, 8),
+        head=head,
+    )
+
+
+def text_world(arch: str) -> World:
+    """Two tokenizers: the draft model is the target under other token ids and with fewer merges.
+
+    Its text holds bytes that are no characters and special tokens, as a random model chooses them.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = tiny_gguf(Path(folder) / "target.gguf", arch, seed=5).path
+        other = with_other_tokenizer(path, Path(folder) / "draft.gguf")
+        target, draft = loading.load(path, threads=1), loading.load(other, threads=1)
+    texts = ("the fox the fox the", "a \u4e2d\u6587 \U0001f600 a \u4e2d", "  def function(self")
+    return World(
+        engine=target.engine,
+        draft_engine=draft.engine,
+        tokenizer=target.tokenizer,
+        draft_tokenizer=draft.tokenizer,
+        prompts=[target.tokenizer.encode(text, special=True) for text in texts],
+        stops=("th", "ox ", "e e", "qq"),
+        max_tokens=20,
+        seeds=(0, 1, 2),
+        gammas=(0, 1, 2, 3, 5, 8),
     )
 
 
 def smollm2_world(folder: Path) -> World:
-    """SmolLM2-135M; its draft model, in `folder`, is the same one at another precision and with noise."""
+    """SmolLM2-135M; its draft model, in `folder`, is the same one at another precision and with noise.
+
+    Its head is the one that was trained for it, or, as long as there is none, one of random weights.
+    """
     target = loading.load("smollm2-135m", context=1024)
     convert(loading.resolve("smollm2-135m"), folder / "draft.gguf", "Q8_0", noise_seed=1)
     draft = loading.load(folder / "draft.gguf", context=1024)
@@ -114,6 +150,7 @@ def smollm2_world(folder: Path) -> World:
         max_tokens=20,
         seeds=(0, 1, 2),
         gammas=(1, 3, 8),
+        head=load_head(target.engine) or NativeHead(tiny_head(target.engine), target.engine.neighbour),
     )
 
 
@@ -122,6 +159,7 @@ WORLDS: dict[str, Callable[[], World]] = {"tiny": tiny_world} | {
     for arch in ("llama", "qwen2")
     for format in FORMATS
 }
+WORLDS |= {f"{arch}-text": partial(text_world, arch) for arch in ("llama", "qwen2")}
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "greedy": {},
@@ -161,9 +199,19 @@ def make_drafter(name: str, world: World, text: Sequence[int] = ()) -> Drafter:
     if name == "tree-hostile":
         return TreeHostileDrafter(text, world.vocab_size)
     needs_second = registry.find(name).takes_draft_engine
-    second = world.draft_engine
-    setup = Setup(world.engine, second if needs_second else None, world.tokenizer, lambda _: second)
-    return registry.make(name, {}, setup)
+    second, head = world.draft_engine, world.head or fake_head(world.engine)
+    setup = Setup(
+        world.engine, second if needs_second else None, world.tokenizer, lambda _: second, lambda _: head
+    )
+    return registry.make(
+        name, {}, replace(setup, draft_tokenizer=world.draft_tokenizer if needs_second else None)
+    )
+
+
+@lru_cache(maxsize=4)
+def fake_head(engine: Any) -> FakeHead:
+    """One for each engine: what it computed once, it knows."""
+    return FakeHead(engine)
 
 
 def run(world: World, drafter: Drafter, request: Request) -> tuple[list[Chunk], Generation]:

@@ -12,6 +12,7 @@ from guessahead.bench.comparison import Comparison
 from guessahead.bench.workload import default_tasks, select
 from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
+from guessahead.heads import load_head
 from tests.conftest import Report
 from tests.equivalence.grid import (
     OUR_DRAFTERS,
@@ -45,6 +46,8 @@ def test_output_of_smollm2_is_plain(smollm2: World, drafter: str, report: Report
     if drafter == "hostile":
         assert num_tested > 500
         assert num_accepted == 0
+    elif drafter == "head" and load_head(smollm2.engine) is None:  # random weights
+        assert num_tested > 500
     else:
         assert 20 < num_accepted < num_tested
 

@@ -19,6 +19,7 @@ from guessahead.types import Generation, SamplingParams
 from tests.equivalence.grid import DRAFTERS, SETTINGS, World, make_drafter, plain_decoding, tiny_world
 from tests.fakes import FakeTemplate, TinyEngine, letters
 from tests.tiny import tiny_gguf
+from tests.tiny_head import tiny_head
 
 NUM_TURNS = 6
 
@@ -112,6 +113,9 @@ def test_native(
 ) -> None:
     monkeypatch.setenv("GUESSAHEAD_CACHE", str(tmp_path))
     path = folder / f"{model}.gguf"
+    if name == "head":
+        engine = ga.load(path).engine
+        tiny_head(engine).save(tmp_path / "heads" / engine.neighbour.fingerprint)
     second = ga.load(folder / "draft.gguf") if registry.find(name).takes_draft_engine else None
     options: dict[str, Any] = {"drafter": name, "gamma": 3, "draft_model": second}
     with ga.load(path).session() as lm:

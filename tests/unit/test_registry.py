@@ -11,9 +11,10 @@ import pytest
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.errors import ParameterError
+from tests.fake_head import FakeHead
 from tests.fakes import TinyEngine
 
-SETUP = Setup(TinyEngine(), at_precision=lambda _: TinyEngine())  # type: ignore[arg-type, return-value]
+SETUP = Setup(TinyEngine(), at_precision=lambda _: TinyEngine(), head=lambda _: FakeHead(TinyEngine()))  # type: ignore[arg-type, return-value]
 PAIR = Setup(TinyEngine(), TinyEngine())  # type: ignore[arg-type]
 
 
@@ -54,7 +55,7 @@ def test_every_name_makes_a_drafter_of_that_name() -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(
-        ParameterError, match=r"'medusa'; known: draft-model, none, portfolio, prompt-lookup, self-q4"
+        ParameterError, match=r"'medusa'; known: draft-model, head, none, portfolio, prompt-lookup, self-q4"
     ):
         registry.make("medusa", {}, SETUP)
 
@@ -114,6 +115,18 @@ def test_a_drafter_without_options_says_so() -> None:
 def test_option_ranges_are_checked(least: int, most: int) -> None:
     with pytest.raises(ParameterError, match="min_ngram"):
         registry.make("prompt-lookup", {"min_ngram": least, "max_ngram": most}, SETUP)
+
+
+@pytest.mark.parametrize("setup", [Setup(TinyEngine()), Setup(TinyEngine(), head=lambda _: None)])  # type: ignore[arg-type]
+def test_a_head_is_needed(setup: Setup) -> None:
+    with pytest.raises(ParameterError, match=r"no head for this model yet; `guessahead train` makes one"):
+        registry.make("head", {}, setup)
+
+
+@pytest.mark.parametrize("siblings", [-1, 5])
+def test_siblings_of_a_head_are_few(siblings: int) -> None:
+    with pytest.raises(ParameterError, match=f"siblings must be from 0 to 4, not {siblings}"):
+        registry.make("head", {"siblings": siblings}, SETUP)
 
 
 def test_a_second_model_is_needed_or_useless() -> None:

@@ -1,0 +1,176 @@
+"""A draft head guesses from the target's own hidden states: a layer trained to go on where it stopped.
+
+It needs no second model and hardly any memory, costs a few percent of a pass per guess, and agrees with its
+target as often as its training allows. (EAGLE: Li, Wei, Zhang, Zhang 2024, 2025.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from guessahead import _native, sampling
+from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.growth import Grown
+from guessahead.errors import ParameterError, StateError
+from guessahead.rejection import Use
+from guessahead.types import Choice, Draft, Float32, Int32, Verdict
+
+if TYPE_CHECKING:
+    from guessahead.heads.native import NativeHead
+
+_CONSIDERED: Final = 48  # tokens that sampling may plausibly choose
+_LEAST: Final = 0.02  # a sibling less likely than this costs a row for nothing
+# A head that was not asked for so many positions begins anew, at the last so many: what lies further back
+# hardly helps it, and reading costs time.
+_WINDOW: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOptions:
+    """path: folder of the head; "" = the one that belongs to the model, trained here or shipped.
+
+    siblings: second-best tokens offered beside each guess, 0 to 4; they cost the target rows.
+    """
+
+    path: str = ""
+    siblings: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.siblings <= 4:
+            raise ParameterError(f"siblings must be from 0 to 4, not {self.siblings}")
+
+
+class Head(Drafter):
+    """Drafts with a head of the target.
+
+    Row t of the head's cache stands for the target's hidden states at t and the token at t + 1. Rows of
+    guesses follow, made of the head's own states; they are dropped before the next draft.
+    """
+
+    name: ClassVar[str] = "head"
+    Options: ClassVar[type] = HeadOptions
+    pays_per_guess: ClassVar[bool] = True
+    gives_dists: ClassVar[bool] = True
+
+    def __init__(self, options: HeadOptions, setup: Setup) -> None:
+        head = setup.head(options.path) if setup.head is not None else None
+        if head is None:
+            raise ParameterError(
+                f"drafter {self.name!r}: there is no head for this model yet; `guessahead train` makes one"
+            )
+        self._head: NativeHead = head
+        self._options = options
+        self._vocab_size = setup.engine.info.vocab_size
+        self.needs_hidden = head.layers
+        self.relative_cost = min(head.bytes_per_pass / max(setup.engine.info.bytes_per_pass, 1), 2.0)
+        self._sequence: _native.Sequence | None = None
+        self._begin = 0  # position of the first row of the head's cache
+        self._num_read = 0  # rows of it that are no guesses
+        self._waiting: list[Float32] = []  # hidden states that it has not read
+        self._num_waiting = 0
+
+    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+        self._restart(0)
+
+    def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
+        if first != self._next:
+            self._restart(first)  # the target's cache held what came before
+        self._waiting.append(np.concatenate([hidden[layer] for layer in self._head.layers], axis=1))
+        self._num_waiting += len(self._waiting[-1])
+        if self._num_waiting > 2 * _WINDOW:
+            kept = np.concatenate(self._waiting)[-_WINDOW:]
+            self._restart(self._next - len(kept))
+            self._waiting, self._num_waiting = [kept], len(kept)
+
+    def lag(self, choice: Choice) -> int:
+        return self._num_waiting
+
+    def propose(self, choice: Choice, budget: int) -> Draft:
+        sequence, end = self._opened(), self._next
+        if self._num_waiting == 0 or end != len(choice.history) - 1:
+            return Draft()  # the target has shown nothing yet
+        room = self._head.context - self._num_read - self._num_waiting
+        if room < 0:
+            return Draft()
+        grown, dists = Grown(budget), []
+        num_committed = len(choice.history)
+        state, logits = self._catch_up(sequence, choice)
+        while True:
+            if self.draws is None:
+                ranked = self._rank(logits, choice, grown.num_main)
+            else:
+                # What was drawn must not decide anything about itself: its chance is that of the likeliest.
+                q = sampling.probabilities(self._spread(logits), choice)
+                drawn = self.draws.pick(Use.GUESS, q, num_committed, grown.num_main)
+                ranked = [(drawn, float(q.max()))]
+                dists.append(q)
+                choice = replace(choice, history=np.append(choice.history, np.int32(drawn)))
+            grown.add(ranked)
+            guess, sure = ranked[0]
+            if guess in choice.eos_ids or grown.num_main == min(budget, room + 1):
+                break
+            if self.gate is not None and not self.gate.more(sure):
+                break
+            state, logits = self._head.guess(sequence, guess, state)
+        draft = grown.draft()
+        return replace(draft, dists=tuple(dists)) if dists else draft
+
+    def observe(self, verdict: Verdict) -> None:
+        """All it has to learn came with `read`."""
+
+    def end(self) -> None:
+        self._sequence = None
+        self._waiting, self._num_waiting = [], 0
+
+    @property
+    def _next(self) -> int:
+        """Position whose hidden states come next."""
+        return self._begin + self._num_read + self._num_waiting
+
+    def _restart(self, first: int) -> None:
+        self._sequence = self._head.new_sequence()
+        self._begin, self._num_read = first, 0
+        self._waiting, self._num_waiting = [], 0
+
+    def _opened(self) -> _native.Sequence:
+        if self._sequence is None:
+            raise StateError("the head was asked for a draft outside begin ... end")
+        return self._sequence
+
+    def _catch_up(self, sequence: _native.Sequence, choice: Choice) -> tuple[Float32, Float32]:
+        """Read what the target has committed since, in place of the guesses."""
+        sequence.rollback(self._num_read)
+        fused = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+        result = self._head.read(sequence, choice.history[-len(fused) :], fused)
+        self._num_read += len(fused)
+        self._waiting, self._num_waiting = [], 0
+        return result
+
+    def _spread(self, logits: Float32) -> Float32:
+        """The head's logits as logits of the target's vocabulary; it never guesses the rest."""
+        full = np.full(self._vocab_size, -np.inf, np.float32)
+        full[self._head.draft_ids] = logits
+        return full
+
+    def _rank(self, logits: Float32, choice: Choice, num_above: int) -> list[tuple[int, float]]:
+        """The next guess and its siblings, each with its chance. num_above: guesses before it."""
+        ids, siblings = self._head.draft_ids, self._options.siblings
+        if sampling.is_greedy(choice.params):
+            best, chances = _native.likeliest(logits, 1 + siblings)
+            pairs = [(int(ids[i]), chance) for i, chance in zip(best, chances, strict=True)]
+        else:
+            best, _ = _native.likeliest(logits, _CONSIDERED)
+            near = np.array(best)
+            seed = sampling.resolved_seed(choice)
+            position = len(choice.history) + num_above
+            noise = sampling.gumbel_noise(seed, choice.stream, position, ids[near])
+            values = logits[near] / choice.params.temperature + noise
+            weights = np.exp(values - values.max())
+            order = np.argsort(-weights, kind="stable")[: 1 + siblings]
+            chances = weights[order] / weights.sum()
+            pairs = list(zip(ids[near[order]].tolist(), chances.tolist(), strict=True))
+        return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= _LEAST]

@@ -1,0 +1,37 @@
+"""What an engine shares with a draft head that works beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from guessahead import _native
+from guessahead.types import Float32
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """fingerprint: of the model (see below). embeddings: the table of its tokens.
+
+    num_layers: of the model. context: most positions of a sequence. int8: quantised weights meet int8 inputs.
+    """
+
+    fingerprint: str
+    pool: _native.Pool
+    embeddings: _native.Matrix
+    isa: str
+    int8: bool
+    num_layers: int
+    context: int
+
+
+def fingerprint(architecture: str, num_layers: int, vocab_size: int, norm: Float32) -> str:
+    """Names a model by its sizes and its last norm, which all its quantised versions have in common.
+
+    norm: float32[width]; rounded to what bfloat16 can hold, as some files store it so.
+    """
+    sizes = repr((architecture, num_layers, vocab_size)).encode()
+    bits = np.ascontiguousarray(norm, np.float32).view(np.uint32)
+    return hashlib.sha256(sizes + (bits >> 16).astype("<u2").tobytes()).hexdigest()[:16]
