@@ -35,6 +35,7 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
             "guessahead.cli.acceptance",
             "How well your own texts can be guessed, and which of them gain.",
         ),
+        "train": ("guessahead.cli.train", "Make a draft head for a model."),
         "tune": ("guessahead.cli.tune", "Measure this machine and save the best setting for a model."),
         "pull": ("guessahead.cli.pull", "Fetch models of the catalogue into the user cache."),
         "models": ("guessahead.cli.models", "List the models of the catalogue."),

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from guessahead import _native, sampling
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.growth import Grown
 from guessahead.errors import ParameterError, StateError
 from guessahead.rejection import Use
-from guessahead.types import Choice, Draft, Float32, Int32, Verdict
+from guessahead.types import Choice, Draft, Float32, Float64, Int32, SamplingParams, Verdict
 
 if TYPE_CHECKING:
     from guessahead.heads.native import NativeHead
@@ -99,7 +100,7 @@ class Head(Drafter):
         grown, dists = Grown(budget), []
         num_committed = len(choice.history)
         state, logits = self._catch_up(sequence, choice)
-        while True:
+        while np.isfinite(logits).all():  # else the head is damaged, and guesses nothing
             if self.draws is None:
                 ranked = self._rank(logits, choice, grown.num_main)
             else:
@@ -163,14 +164,29 @@ class Head(Drafter):
             best, chances = _native.likeliest(logits, 1 + siblings)
             pairs = [(int(ids[i]), chance) for i, chance in zip(best, chances, strict=True)]
         else:
-            best, _ = _native.likeliest(logits, _CONSIDERED)
-            near = np.array(best)
+            near = np.array(_native.likeliest(logits, _CONSIDERED)[0])
+            values = logits[near].astype(np.float64) / choice.params.temperature
+            near, values = _filtered(near, values, choice.params)
             seed = sampling.resolved_seed(choice)
             position = len(choice.history) + num_above
-            noise = sampling.gumbel_noise(seed, choice.stream, position, ids[near])
-            values = logits[near] / choice.params.temperature + noise
+            values += sampling.gumbel_noise(seed, choice.stream, position, ids[near])
             weights = np.exp(values - values.max())
             order = np.argsort(-weights, kind="stable")[: 1 + siblings]
             chances = weights[order] / weights.sum()
             pairs = list(zip(ids[near[order]].tolist(), chances.tolist(), strict=True))
         return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= _LEAST]
+
+
+def _filtered(
+    near: npt.NDArray[np.int64], values: Float64, params: SamplingParams
+) -> tuple[npt.NDArray[np.int64], Float64]:
+    """What top-k, top-p and min-p leave of the likeliest tokens, roughly: the target decides anyway.
+
+    values: logits over temperature, descending.
+    """
+    weights = np.exp(values - values[0])
+    before = np.cumsum(weights) - weights
+    kept = (before < params.top_p * weights.sum()) & (weights >= params.min_p)
+    if params.top_k:
+        kept[params.top_k :] = False
+    return near[kept], values[kept]

@@ -1,0 +1,101 @@
+"""The model writes chats: it completes user turns from a few opening words, and answers them.
+
+What a drafter must foresee is the target's own way of writing, so the best text to learn from is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Final
+
+import numpy as np
+
+from guessahead.chat_template import ChatTemplate
+from guessahead.errors import ModelError
+from guessahead.tokenizer import Tokenizer
+from guessahead.training.batch import Ask, Writing
+from guessahead.types import Int32, SamplingParams
+
+_USER: Final = SamplingParams(temperature=1.0, top_k=200, top_p=0.97)
+_ANSWERS: Final = (  # most people decode greedily or a little warm
+    SamplingParams(),
+    SamplingParams(),
+    SamplingParams(temperature=0.7, top_k=100, top_p=0.95),
+    SamplingParams(temperature=1.0, top_k=200, top_p=0.97),
+)
+_MAX_USER: Final = 120
+_MAX_ANSWER: Final = 320
+_SECOND_TURN: Final = 0.25  # chats with two
+_MARK: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a chat template puts around a user's words.
+
+    first: before those of the first turn. answer: between them and the model's answer. again: between an
+        answer, EOS included, and the next user's words. ends: tokens that end a turn.
+    """
+
+    first: Int32
+    answer: Int32
+    again: Int32
+    ends: tuple[int, ...]
+
+    @classmethod
+    def of(cls, template: ChatTemplate | None, tokenizer: Tokenizer) -> Frame:
+        """Raises ModelError where the model has no chat template, or one that shows no user's words."""
+        if template is None:
+            raise ModelError("this model has no chat template: train on files of your own instead")
+        turn = {"role": "user", "content": _MARK}
+        one = template.render([turn]).split(_MARK)
+        two = template.render([turn, {"role": "assistant", "content": _MARK}, turn]).split(_MARK)
+        if len(one) != 2 or len(two) != 4:
+            raise ModelError("this model's chat template does not show what the user says")
+
+        def ids(text: str, bos: bool = False) -> list[int]:
+            return tokenizer.encode(text, special=True, bos=bos)
+
+        again = ids(two[2])
+        if again and again[0] in tokenizer.eos_ids:
+            again = again[1:]  # the model has said it itself
+        answer = ids(one[1])
+        ends = tuple(dict.fromkeys((*tokenizer.eos_ids, *answer[:1])))
+        first, then, next_ = (np.array(each, np.int32) for each in (ids(one[0], bos=True), answer, again))
+        return cls(first, then, next_, ends)
+
+
+def openings() -> list[str]:
+    """First words of user turns of many kinds."""
+    text = resources.files("guessahead.data").joinpath("openings.txt").read_text("utf-8")
+    return [line.replace("\\n", "\n") for line in text.splitlines()]
+
+
+def chats(frame: Frame, tokenizer: Tokenizer, seed: int, num: int) -> Iterator[Writing]:
+    """`num` chats, each to be run by `batch.write`; the same ones for the same seed."""
+    starts = openings()
+    for i in range(num):
+        rng = np.random.default_rng((seed, i))
+        yield _chat(frame, tokenizer, starts, rng)
+
+
+def _chat(frame: Frame, tokenizer: Tokenizer, starts: list[str], rng: np.random.Generator) -> Writing:
+    opening = starts[rng.integers(len(starts))]
+    words = np.array(tokenizer.encode(opening, bos=False), np.int32)
+    before = np.concatenate([frame.first, words])
+    how = _ANSWERS[rng.integers(len(_ANSWERS))]
+    for _ in range(2 if rng.random() < _SECOND_TURN else 1):
+        said = yield Ask(before, _seeded(_USER, rng), _MAX_USER, frame.ends)
+        # A turn that the model ended itself already holds the first token of what comes next.
+        ended = len(said) > 0 and said[-1] == frame.answer[0]
+        between = frame.answer[1:] if ended else frame.answer
+        answer = yield Ask(between, _seeded(how, rng), _MAX_ANSWER, tokenizer.eos_ids, answer=True)
+        if len(answer) == 0 or answer[-1] not in tokenizer.eos_ids:
+            return  # cut off: nobody would go on from there
+        before = frame.again
+
+
+def _seeded(params: SamplingParams, rng: np.random.Generator) -> SamplingParams:
+    return replace(params, seed=int(rng.integers(2**63)))

@@ -1,0 +1,183 @@
+"""The whole of a training: what the model writes, what is learned from it, and the files that come of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from guessahead.errors import ModelError, ParameterError
+from guessahead.training.batch import Ask, Text, Writing, write
+from guessahead.training.chats import Frame, chats
+from guessahead.training.shards import Store, read
+from guessahead.training.target import Target
+from guessahead.types import Int32
+
+if TYPE_CHECKING:
+    from guessahead.model import LanguageModel
+    from guessahead.training.fit import Progress, Recipe, Trainer
+
+SLOTS: Final = 56  # texts at a time: a pass has room for 64 rows, and new texts bring several
+CHATS: Final = 192  # of a shard
+HELD_OUT: Final = 60  # texts that a test takes
+_PIECE: Final = 512  # tokens of a piece of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Folders. data: shards. head: the files of the head, and `checkpoint.pt`."""
+
+    data: Path
+    head: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.head / "checkpoint.pt"
+
+
+def fused_layers(num_layers: int) -> tuple[int, int, int]:
+    """A low, a middle and a high one: EAGLE-3's choice."""
+    if num_layers < 4:
+        raise ModelError(f"a model of {num_layers} layers: heads are made for 4 and more")
+    return 1, num_layers // 2 - 1, num_layers - 2
+
+
+def store_of(target: Target, folder: Path) -> Store:
+    """Where shards of this model lie."""
+    layers = ",".join(map(str, captured(target)))
+    return Store(folder, f"{target.fingerprint} {layers}")
+
+
+def captured(target: Target) -> tuple[int, ...]:
+    """Layers whose hidden states are kept: those that are fused, and the last for the teacher."""
+    layers = target.config.num_layers
+    return (*fused_layers(layers), layers - 1)
+
+
+def write_chats(
+    lm: LanguageModel, target: Target, store: Store, num_tokens: int, tell: Callable[[int], None]
+) -> list[Path]:
+    """Shards of chats with at least so many tokens; what is there already counts. tell: tokens so far."""
+    frame = Frame.of(lm.chat_template, lm.tokenizer)
+    layers, paths, total = captured(target), [], 0
+
+    def make(number: int) -> list[Text]:
+        return list(write(lm.engine, chats(frame, lm.tokenizer, number, CHATS), layers, SLOTS))
+
+    for number in store.fill(1 << 20, make):
+        if total >= num_tokens:
+            break
+        paths.append(store.path(number))
+        total += len(read(store.path(number)).token_ids)
+        tell(total)
+        if total >= num_tokens:
+            break
+    return paths
+
+
+def read_files(lm: LanguageModel, target: Target, folder: Path, files: Sequence[Path]) -> list[Path]:
+    """A shard of each text file, in pieces. Raises ParameterError for what is not text."""
+    paths = []
+    for file in files:
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ParameterError(f"{file}: not a text file ({error})") from None
+        ids = np.array(lm.tokenizer.encode(text), np.int32)
+        if len(ids) < 4:
+            raise ParameterError(f"{file}: too short to learn from")
+        store = store_of(target, folder / f"file-{_digest(ids)}")
+        pieces = [ids[begin : begin + _PIECE] for begin in range(0, len(ids), _PIECE)]
+        make = lambda _, pieces=pieces: list(  # noqa: E731
+            write(lm.engine, [_given(piece) for piece in pieces], captured(target), SLOTS)
+        )
+        paths += [store.path(number) for number in store.fill(1, make)]
+    return paths
+
+
+def prepare(
+    target: Target, paths: Sequence[Path], places: Places, recipe: Recipe, vocab_size: int
+) -> tuple[Trainer, Int32]:
+    """A trainer, at its checkpoint if there is one, and the tokens of the head's vocabulary.
+
+    Raises ParameterError where there is too little text, or a checkpoint of another head.
+    """
+    import torch
+
+    from guessahead.training.data import Corpus
+    from guessahead.training.fit import Teacher, Trainer
+    from guessahead.training.network import Head, Shape
+
+    torch.manual_seed(recipe.seed)
+    c = target.config
+    corpus = Corpus(paths)
+    if not corpus.num_tokens or not corpus.num_held_out:
+        raise ParameterError("too little text to learn from and to test with: let the model write more")
+    state = torch.load(places.checkpoint, weights_only=True) if places.checkpoint.exists() else None
+    if state is None:
+        draft_ids = most_frequent(corpus.counts(c.vocab_size), vocab_size)
+    else:
+        draft_ids = state["draft_ids"].numpy()
+    shape = Shape(
+        width=c.width,
+        ffn_width=c.ffn_width,
+        num_heads=c.num_heads,
+        num_kv_heads=c.num_kv_heads,
+        head_dim=c.head_dim,
+        num_layers=len(fused_layers(c.num_layers)),
+        vocab_size=len(draft_ids),
+        norm_epsilon=c.norm_epsilon,
+        rope_base=c.rope_base,
+    )
+    head = Head(shape, torch.from_numpy(target.embeddings))
+    kept = torch.from_numpy(draft_ids.astype(np.int64))
+    output, norm = torch.from_numpy(target.output), torch.from_numpy(target.norm)
+    layer = None
+    if target.layer is not None:
+        layer = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in target.layer.items()}
+    head.start_from(output[kept], norm, layer)
+    trainer = Trainer(head, Teacher(norm, output, kept, c.norm_epsilon), corpus, shape.num_layers, recipe)
+    if state is not None:
+        try:
+            trainer.restore(state)
+        except (RuntimeError, KeyError, ValueError):
+            raise ParameterError(
+                f"{places.checkpoint} belongs to another head: take another folder"
+            ) from None
+    return trainer, draft_ids
+
+
+def train(
+    target: Target, trainer: Trainer, draft_ids: Int32, places: Places, every: float
+) -> Iterator[Progress]:
+    """Train to the end. With each measurement the head and its checkpoint are written."""
+    import torch
+
+    from guessahead.training.export import to_files
+
+    def save() -> None:
+        places.head.mkdir(parents=True, exist_ok=True)
+        partial = places.checkpoint.with_suffix(".partial")
+        torch.save(trainer.state() | {"draft_ids": torch.from_numpy(draft_ids)}, partial)
+        partial.replace(places.checkpoint)
+        layers = fused_layers(target.config.num_layers)
+        to_files(trainer.weights(), target.config, target.fingerprint, layers, draft_ids).save(places.head)
+
+    yield from trainer.run(every, HELD_OUT, save)
+
+
+def most_frequent(counts: Int32, num: int) -> Int32:
+    """The `num` most frequent tokens, ascending; of equally frequent ones the first."""
+    return np.sort(np.argsort(-counts, kind="stable")[:num]).astype(np.int32)
+
+
+def _given(ids: Int32) -> Writing:
+    yield Ask(ids)
+
+
+def _digest(ids: Int32) -> str:
+    return hashlib.sha256(ids.tobytes()).hexdigest()[:12]
