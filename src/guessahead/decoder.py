@@ -75,7 +75,7 @@ class SpeculativeDecoder:
         Closing the generator early, at any chunk, frees the cache and ends the drafter. Raises at once
         PromptError for an empty prompt or one that fills the context.
         """
-        return self._steps(Run(request, self._engine.info, self._tokenizer, self._drafter.name))
+        return self._steps(Run(request, self._engine.info, self._tokenizer, self._drafter.name, self._drafter.note))
 
     def _policy(self, request: Request) -> Policy:
         """Who decides how much to guess."""

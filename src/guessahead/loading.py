@@ -76,7 +76,7 @@ def load(
     from guessahead.engines.native import NativeEngine
     from guessahead.huggingface import read_text_parts
     from guessahead.model import LanguageModel
-    from guessahead.requantise import requantised
+    from guessahead.requantise import bits_per_weight, requantised
     from guessahead.text import ChatTemplate
     from guessahead.tokenizer import Tokenizer
 
@@ -87,6 +87,7 @@ def load(
         else:
             tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine: quick to fail
             chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
+        bits = bits_per_weight(file)
         engine = NativeEngine.from_gguf(
             file, threads=threads, context=context, activations=activations, cache=cache
         )
@@ -106,4 +107,4 @@ def load(
     if path.is_dir():
         return LanguageModel(engine, tokenizer, chat_template, path.name if Path(name).is_dir() else name)
     shown = name if name in catalogue.entries() else path.stem
-    return LanguageModel(engine, tokenizer, chat_template, shown, at_precision)
+    return LanguageModel(engine, tokenizer, chat_template, shown, at_precision, bits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeGuard, Unpack
@@ -13,7 +14,8 @@ from guessahead import calibration
 from guessahead.decoder import SpeculativeDecoder
 from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
-from guessahead.errors import ParameterError, PromptError, StateError
+from guessahead.errors import ParameterError, PromptError, StateError, TokenizerError
+from guessahead.gguf import GGMLType
 from guessahead.options import GenerateOptions, OptionArguments, documented
 from guessahead.prefix import KeptPrefix
 from guessahead.run import Chunk, Request
@@ -44,15 +46,21 @@ class LanguageModel:
         chat_template: ChatTemplate | None,
         name: str,
         at_precision: Callable[[str], Engine] | None = None,
+        bits_per_weight: float = math.inf,
     ) -> None:
-        """at_precision: makes an engine of the same weights in another format, for drafters that want one."""
+        """at_precision: makes an engine of the same weights in another format, for drafters that want one.
+
+        bits_per_weight: of the matrices as they are.
+        """
         self.engine = engine
         self.tokenizer = tokenizer
         self.chat_template = chat_template
         self.name = name
         self._at_precision = at_precision
+        self._bits_per_weight = bits_per_weight
         self._lower: dict[str, Engine] = {}
         self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
+        self._other_tokenizer: WeakSet[Tokenizer] = WeakSet()
         self._prefix: KeptPrefix | None = None
 
     @documented
@@ -74,12 +82,7 @@ class LanguageModel:
     def stream(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Stream:
         """The answer as it comes: an iterable of chunks. Prompt and options are checked at once."""
         checked = GenerateOptions.from_arguments(options, self.engine.info.vocab_size)
-        draft_model = checked.draft_model
-        if draft_model is not None and draft_model.tokenizer not in self._same_tokenizer:
-            self.tokenizer.check_same(draft_model.tokenizer)
-            self._same_tokenizer.add(draft_model.tokenizer)
-        setup = self.setup(draft_model)
-        drafter = registry.make(checked.drafter, checked.drafter_options, setup)
+        drafter = registry.make(checked.drafter, checked.drafter_options, self.setup(checked.draft_model))
         decoder = SpeculativeDecoder(
             self.engine,
             drafter,
@@ -110,7 +113,36 @@ class LanguageModel:
             draft_model.engine if draft_model is not None else None,
             self.tokenizer,
             self._engine_at if self._at_precision is not None else None,
+            draft_tokenizer=self._unlike(draft_model.tokenizer) if draft_model is not None else None,
+            draft_at_precision=draft_model.engine_below() if draft_model is not None else None,
         )
+
+    def _unlike(self, tokenizer: Tokenizer) -> Tokenizer | None:
+        """The tokenizer, if its ids mean something else than this model's; they are compared once."""
+        if tokenizer not in self._same_tokenizer and tokenizer not in self._other_tokenizer:
+            try:
+                self.tokenizer.check_same(tokenizer)
+                self._same_tokenizer.add(tokenizer)
+            except TokenizerError:
+                self._other_tokenizer.add(tokenizer)
+        return tokenizer if tokenizer in self._other_tokenizer else None
+
+    def engine_below(self) -> Callable[[str], Engine] | None:
+        """Makes an engine of the same weights at a lower precision; None if they came from no GGUF file.
+
+        What is returned raises ParameterError for a precision that the weights have already, or less.
+        """
+
+        def below(precision: str) -> Engine:
+            wanted = 8.0 * GGMLType[precision].row_bytes(256) / 256
+            if self._bits_per_weight <= wanted:
+                raise ParameterError(
+                    f"{self.name!r} has {self._bits_per_weight:.1f} bits a weight already, and {precision} "
+                    f"would have {wanted:.1f}: leave precision out"
+                )
+            return self._engine_at(precision)
+
+        return below if self._at_precision is not None else None
 
     def _engine_at(self, precision: str) -> Engine:
         """An engine of the same weights in another format; loaded once."""

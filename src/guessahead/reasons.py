@@ -21,6 +21,7 @@ def reasons(step: Step, members: Iterable[Member], nodes: list[int]) -> dict[str
         "members": [
             {
                 "drafter": member.drafter.name,
+                "note": member.drafter.note,
                 "decision": member.reason,
                 "mean": round(member.track.mean, 3),
                 "num_scored": member.track.num_trials,

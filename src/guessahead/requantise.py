@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 
 from guessahead.convert import convert
 from guessahead.errors import ModelError
 from guessahead.fetch import cache_dir
+from guessahead.gguf import GGUFFile
+
+
+def bits_per_weight(file: GGUFFile) -> float:
+    """Of all matrices together: 4.5 for Q4_0 alone, 16 for F16."""
+    matrices = [tensor for tensor in file.tensors.values() if len(tensor.shape) > 1]
+    num_weights = sum(math.prod(tensor.shape) for tensor in matrices)
+    num_bytes = sum(
+        math.prod(tensor.shape[:-1]) * tensor.type.row_bytes(tensor.shape[-1]) for tensor in matrices
+    )
+    return 8.0 * num_bytes / max(num_weights, 1)
 
 
 def requantised(source: Path, kind: str) -> Path:

@@ -61,7 +61,10 @@ class Chunk:
 class Run:
     """The state of one generation between steps. `finish_reason` is None while it goes on."""
 
-    def __init__(self, request: Request, info: EngineInfo, tokenizer: Tokenizer, drafter: str) -> None:
+    def __init__(
+        self, request: Request, info: EngineInfo, tokenizer: Tokenizer, drafter: str, note: str = ""
+    ) -> None:
+        """drafter, note: its name, and a word about how it works here."""
         num_prompt = len(request.prompt_ids)
         room = info.context_length - num_prompt
         if num_prompt == 0:
@@ -74,7 +77,7 @@ class Run:
         seed = request.params.seed
         self._seed = secrets.randbits(63) if seed is None else seed
         self._params = replace(request.params, seed=self._seed)
-        self.request, self._info, self._drafter = request, info, drafter
+        self.request, self._info, self._drafter, self._note = request, info, drafter, note
         self._limit = min(request.max_tokens, room)
         self._limit_reason = "length" if request.max_tokens <= room else "context"
         # Written once per position, so that views of it handed out earlier stay true.
@@ -185,6 +188,7 @@ class Run:
             seed=self._seed,
             stats=self._recorder.stats(
                 drafter=self._drafter,
+                note=self._note,
                 gamma=request.gamma,
                 num_prompt_tokens=self._num_prompt,
                 bytes_per_pass=self._info.bytes_per_pass,

@@ -28,6 +28,7 @@ class Stats:
         later steps, split into the drafter's part, the target's passes, and all else.
     bytes_per_pass: weight bytes that one target pass reads.
     num_kept_tokens: tokens of the prompt that were cached already (see `LanguageModel.session`).
+    note: how the drafter works here, where there are several ways ("another tokenizer: drafts as text").
     """
 
     drafter: str
@@ -49,6 +50,7 @@ class Stats:
     rest_seconds: float
     bytes_per_pass: int
     num_kept_tokens: int = 0
+    note: str = ""
 
     @property
     def num_decoded(self) -> int:
@@ -166,10 +168,13 @@ class Recorder:
         self._forward += times.forward
         self._rest += times.rest
 
-    def stats(self, *, drafter: str, gamma: int | None, num_prompt_tokens: int, bytes_per_pass: int) -> Stats:
+    def stats(
+        self, *, drafter: str, gamma: int | None, num_prompt_tokens: int, bytes_per_pass: int, note: str = ""
+    ) -> Stats:
         """Everything counted so far."""
         return Stats(
             drafter=drafter,
+            note=note,
             gamma=gamma,
             num_prompt_tokens=num_prompt_tokens,
             num_tokens=self.num_tokens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,26 @@ def head() -> None:
         assert [member.name for member in drafter.members] == ["suffix", "head"][: 1 + wanted]
 
 
+def precision() -> None:
+    """The draft model that guesses is the one of that precision, whose guesses are others."""
+    asked: list[str] = []
+
+    def copy(kind: str) -> Any:
+        asked.append(kind)
+        return TinyEngine(VOCAB, seed=7)
+
+    drafts = []
+    for given in ({}, {"precision": "q4"}, {"precision": "q8"}):
+        setup = replace(_setup(TinyEngine(VOCAB), TinyEngine(VOCAB, seed=1)), draft_at_precision=copy)
+        drafts.append(_draft("draft-model", [1, 2, 3], setup=setup, **given).token_ids.tolist())
+    assert asked == ["Q4_1", "Q8_0"]
+    assert drafts[0] != drafts[1] == drafts[2]
+
+
 CHECKS: dict[tuple[str, str], Callable[[], None]] = {
     ("suffix", "min_match"): min_match,
     ("suffix", "branches"): branches,
+    ("draft-model", "precision"): precision,
     ("head", "path"): path,
     ("portfolio", "head"): head,
     **{(name, "remember"): lambda name=name: remember(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]

@@ -13,7 +13,8 @@ import pytest
 
 import guessahead as ga
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, NoOptions, Setup
+from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.draft_model import DraftModelOptions
 from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
 from guessahead.types import Float32, Generation
@@ -78,7 +79,7 @@ def test_case_04_a_model_that_drafts_for_itself_is_always_right(
 
 def test_case_04_acceptance_is_full_again_after_a_rejection(lm: ga.LanguageModel, path: Path) -> None:
     second = Watched(ga.load(path, threads=1).engine)
-    drafter = SlippingDraftModel(NoOptions(), Setup(lm.engine, second))
+    drafter = SlippingDraftModel(DraftModelOptions(), Setup(lm.engine, second))
     stats = run(lm, drafter, 100, 4).stats
     assert stats.num_tested - stats.num_accepted == drafter.num_slips >= 5
     assert max(second.num_rows[1:]) <= 2

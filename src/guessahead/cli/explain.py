@@ -19,8 +19,18 @@ LEGEND = (
 def explain(lm: LanguageModel, trace: Mapping[str, Any]) -> Iterator[str]:
     """Lines for people, one per step and a legend."""
     yield LEGEND
+    yield from _notes(trace)
     for number, step in enumerate(trace["steps"]):
         yield f"{number:>5}: {_step(lm, step)}"
+
+
+def _notes(trace: Mapping[str, Any]) -> Iterator[str]:
+    """How drafters work here that have several ways."""
+    for step in trace["steps"]:
+        if "members" in step.get("why", {}):
+            members = step["why"]["members"]
+            yield from (f"{member['drafter']}: {member['note']}" for member in members if member["note"])
+            return
 
 
 def print_explanation(lm: LanguageModel, trace: Mapping[str, Any]) -> None:

@@ -42,7 +42,6 @@ def checked_options(
     names = [setting.name for setting in (*_DRAFTER, *options.SAMPLING) if setting.name in values]
     arguments = {name: values[name] for name in names if values[name] is not None}
     if draft_model is not None:
-        lm.tokenizer.check_same(draft_model.tokenizer)
         arguments = {"drafter": "draft-model"} | arguments | {"draft_model": draft_model}
     return GenerateOptions.from_arguments(arguments, lm.engine.info.vocab_size)
 

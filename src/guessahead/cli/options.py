@@ -114,7 +114,7 @@ def generation_options(function: _Function) -> _Function:
 _DRAFT_MODEL_OPTION: Final = click.option(
     "--draft-model",
     metavar="NAME|FILE",
-    help="A second, smaller model with the same tokenizer, that guesses.",
+    help="A second, smaller model that guesses.",
 )
 _TARGET_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     click.option(

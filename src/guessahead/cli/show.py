@@ -128,7 +128,8 @@ def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
         alpha = "-" if stats.alpha is None else f"{stats.alpha:.2f}"
         gamma = "as it pays" if stats.gamma is None else stats.gamma
         counts = f"{stats.num_drafted} guessed, {stats.num_tested} tested, {stats.num_accepted} accepted"
-        lines.append((stats.drafter, f"alpha {alpha}: {counts} (gamma {gamma})"))
+        note = f"; {stats.note}" if stats.note else ""
+        lines.append((stats.drafter, f"alpha {alpha}: {counts} (gamma {gamma}){note}"))
     if stats.tau is not None:
         predicted = predicted_tau(stats)
         note = "" if predicted is None else f" (predicted {predicted:.2f})"

@@ -23,14 +23,17 @@ class Setup:
     """What a drafter may use.
 
     engine: the target; draft_engine: a second model, if given.
-    tokenizer: of both, for drafters that read text.
-    at_precision: makes an engine of the target's own weights in a smaller format ("q4", "q8").
+    tokenizer: the target's. draft_tokenizer: the second model's, if its ids mean something else.
+    at_precision: makes an engine of the target's own weights in a smaller format ("Q4_1", "Q8_0").
+    draft_at_precision: the same of the second model; raises ParameterError where it would not be smaller.
     """
 
     engine: Engine
     draft_engine: Engine | None = None
     tokenizer: Tokenizer | None = None
     at_precision: Callable[[str], Engine] | None = None
+    draft_tokenizer: Tokenizer | None = None
+    draft_at_precision: Callable[[str], Engine] | None = None
 
 
 class Gate(Protocol):
@@ -58,6 +61,7 @@ class Drafter:
         ones; None = unknown, and then it is trusted step by step.
     least_chance: set by the controller: a guess less likely than this (with all above it) cannot pay now.
     relative_cost: a first guess of the time of one guess, over a one-row pass of the target.
+    note: a word to people about the way it works in this setup; "" = there is only one way.
     """
 
     name: ClassVar[str]
@@ -68,11 +72,17 @@ class Drafter:
     pays_per_guess: ClassVar[bool] = False
     prior: ClassVar[Prior | None] = None
     relative_cost: float = 0.0
+    note: str = ""
     gate: Gate | None = None
     least_chance: float = 0.0
 
     def __init__(self, options: Any, setup: Setup) -> None:
         """options: an instance of Options. Nothing is allocated before `begin`."""
+
+    @classmethod
+    def make(cls, options: Any, setup: Setup) -> Drafter:
+        """An instance. A drafter that comes in several kinds picks one here."""
+        return cls(options, setup)
 
     @property
     def members(self) -> tuple[Drafter, ...]:

@@ -1,4 +1,4 @@
-"""A second, smaller model with the same tokenizer guesses, token by token.
+"""A second, smaller model guesses, token by token; one with another tokenizer guesses text (as_text.py).
 
 Its guesses are chosen with the target's own parameters and the target's own noise, so under sampling both
 models pick the same token about as often as the best possible rejection scheme would accept one.
@@ -8,7 +8,7 @@ models pick the same token about as often as the best possible rejection scheme 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 _CONSIDERED: Final = 64  # tokens that sampling may plausibly choose; the noise of the rest is not computed
 _FAR: Final = 16.0  # logits so far below the best weigh nothing: 150,000 of them are 2 %
 _LEAST: Final = 0.02  # a sibling less likely than this costs a row for nothing
+PRECISIONS: Final = {"q4": "Q4_1", "q8": "Q8_0"}
 
 
 @dataclass(frozen=True, slots=True)
-class DraftModelOptions:
+class DraftingOptions:
     """siblings: second-best tokens offered beside each guess, 0 to 4. They make the chain a tree, and cost
         the target rows, but the draft model nothing.
 
@@ -45,6 +46,20 @@ class DraftModelOptions:
             raise ParameterError(f"min_chance must be at least 0 and below 1, not {self.min_chance}")
 
 
+@dataclass(frozen=True, slots=True)
+class DraftModelOptions(DraftingOptions):
+    """precision: run the draft model at "q4" or "q8", lower than it is stored; the copy is made once and kept
+        in the user cache. "" = as it is stored.
+    """
+
+    precision: str = ""
+
+    def __post_init__(self) -> None:
+        DraftingOptions.__post_init__(self)
+        if self.precision and self.precision not in PRECISIONS:
+            raise ParameterError(f"precision must be {' or '.join(PRECISIONS)}, not {self.precision!r}")
+
+
 class DraftModel(Drafter):
     """Drafts with a second engine that has a cache of its own: a chain, and siblings beside it.
 
@@ -58,14 +73,23 @@ class DraftModel(Drafter):
     needs_draft_engine: ClassVar[bool] = True
     takes_draft_engine: ClassVar[bool] = True
     pays_per_guess: ClassVar[bool] = True
+    note = "same tokenizer"
 
     def __init__(self, options: DraftModelOptions, setup: Setup) -> None:
         if setup.draft_engine is None:
             raise ParameterError(f"drafter {self.name!r} needs a second model")
-        self._use(options, setup, setup.draft_engine)
+        self._use(options, setup, _at_precision(options.precision, setup, setup.draft_engine))
 
-    def _use(self, options: DraftModelOptions, setup: Setup, engine: Engine) -> None:
-        self._options = options if isinstance(options, DraftModelOptions) else DraftModelOptions()
+    @classmethod
+    def make(cls, options: Any, setup: Setup) -> Drafter:
+        if setup.draft_tokenizer is None:
+            return cls(options, setup)
+        from guessahead.drafters.as_text import TextDraftModel
+
+        return TextDraftModel(options, setup)
+
+    def _use(self, options: DraftingOptions, setup: Setup, engine: Engine) -> None:
+        self._options = options
         self._engine = engine
         self._target_vocab_size = setup.engine.info.vocab_size
         self._sequence: SequenceState | None = None
@@ -162,6 +186,14 @@ class _Grown:
             np.array(parents, np.int32) if beside else None,
             np.array(sure, np.float32),
         )
+
+
+def _at_precision(precision: str, setup: Setup, engine: Engine) -> Engine:
+    if not precision:
+        return engine
+    if setup.draft_at_precision is None:
+        raise ParameterError("precision needs a draft model that was loaded from a GGUF file")
+    return setup.draft_at_precision(PRECISIONS[precision])
 
 
 def _chances(logits: Float32, choice: Choice, guess: int, siblings: int) -> list[tuple[int, float]]:

@@ -47,11 +47,15 @@ class Portfolio(Drafter):
         suffix = Suffix(options.suffix(), setup)
         self._members: tuple[Drafter, ...] = (suffix,)
         if setup.draft_engine is not None:
-            self._members = (suffix, DraftModel(DraftModelOptions(), setup))
+            self._members = (suffix, DraftModel.make(DraftModelOptions(), setup))
 
     @property
     def members(self) -> tuple[Drafter, ...]:
         return self._members
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        return "; ".join(f"{member.name}: {member.note}" for member in self._members if member.note)
 
     def begin(self, prompt_ids: Int32, choice: Choice) -> None:
         for member in self._members:

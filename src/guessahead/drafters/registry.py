@@ -61,7 +61,7 @@ def make(name: str, options: Mapping[str, OptionValue] | None, setup: Setup) -> 
         raise ParameterError(f"drafter {name!r} needs a second model: give a draft model")
     if setup.draft_engine is not None and not drafter.takes_draft_engine:
         raise ParameterError(f"drafter {name!r} has no use for a draft model: take drafter 'draft-model'")
-    return drafter(_options(name, drafter.Options, options or {}), setup)
+    return drafter.make(_options(name, drafter.Options, options or {}), setup)
 
 
 def _options(name: str, kind: Any, given: Mapping[str, OptionValue]) -> Any:

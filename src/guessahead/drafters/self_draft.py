@@ -10,18 +10,20 @@ from __future__ import annotations
 from typing import ClassVar
 
 from guessahead.drafters.base import Setup
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.draft_model import DraftingOptions, DraftModel
 from guessahead.errors import ParameterError
 
 
 class SelfDraft(DraftModel):
     """A draft model that is the target at another precision."""
 
+    Options: ClassVar[type] = DraftingOptions
     precision: ClassVar[str]
+    note = ""
     needs_draft_engine: ClassVar[bool] = False
     takes_draft_engine: ClassVar[bool] = False
 
-    def __init__(self, options: DraftModelOptions, setup: Setup) -> None:
+    def __init__(self, options: DraftingOptions, setup: Setup) -> None:
         if setup.at_precision is None:
             raise ParameterError(f"drafter {self.name!r} needs a model that was loaded from a file")
         self._use(options, setup, setup.at_precision(self.precision))
