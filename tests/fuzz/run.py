@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from guessahead import load
 from guessahead.errors import InputError
 from tests.folders.making import write_folder
+from tests.fuzz import architectures
 from tests.fuzz.mutate import mutate_bytes, mutate_json
 from tests.tiny import tiny_gguf
 
@@ -60,7 +61,7 @@ def makers(folder: Path) -> dict[str, Callable[[random.Random], Path]]:
     tokenizer_at = whole.index(b"tokenizer.ggml.model")
     small = tiny_gguf(folder / "f.gguf", format="F32", layers=1, width=32, ffn=32, heads=2, kv_heads=1)
     base = write_folder(folder / "folder", small)
-    originals = {path.name: path.read_bytes() for path in base.iterdir()}
+    originals = {path.name: path.read_bytes() for path in sorted(base.iterdir())}
     target = folder / "mutated.gguf"
 
     def gguf(rng: random.Random) -> Path:
@@ -92,7 +93,8 @@ def makers(folder: Path) -> dict[str, Callable[[random.Random], Path]]:
 
     changed: set[str] = set()
     kinds = {name: (lambda rng, name=name: file_of_folder(name, rng)) for name in originals}
-    return {"GGUF": gguf, "GGUF tokenizer": gguf_tokenizer, **kinds}
+    own = {"GGUF": gguf, "GGUF tokenizer": gguf_tokenizer, "GGUF architectures": architectures.maker(folder)}
+    return own | kinds
 
 
 def main() -> None:

@@ -49,6 +49,8 @@ CASES: list[tuple[str, dict[str, Any], NewTensor | None, str]] = [
     ),
     ("yarn-part", YARN | {"llama.rope.dimension_count": 32}, None, "'yarn' .* for a part of each head"),
     ("base", {"llama.rope.freq_base": 1.0}, None, "freq_base' is 1.0; expected 2"),
+    ("sizes", {"llama.feed_forward_length": 1 << 20}, None, "'blk.0.ffn_down.weight' has shape .256, 512."),
+    ("scaling-array", {"llama.rope.scaling.type": np.zeros(2, np.int8)}, None, "scaled by array"),
     ("window", {"llama.attention.sliding_window": -1}, None, "sliding_window' is -1; expected 0"),
     ("longrope", {}, zeros("rope_factors_long.weight", GGMLType.F32, (32,)), "context_length' is missing"),
     ("longrope-1", LONGROPE | {f"{SCALING}.original_context_length": 1}, None, "is 1; expected at least 2"),

@@ -79,7 +79,10 @@ class Checkpoint:
         if self.metadata_count("expert_count", 1 << 16, default=0):
             self.fail("mixture-of-experts models are not supported")
         self._used: set[str] = set()
-        self.config = self._read_config()
+        self.config = config = self._read_config()
+        # Before anything is allocated by these sizes: matrices that every model has.
+        self.matrix("blk.0.attn_output.weight", config.width, config.q_width)
+        self.matrix("blk.0.ffn_down.weight", config.width, config.ffn_width)
         self.context = self.config.context_length
 
     def fail(self, what: str) -> ModelError:
@@ -173,10 +176,10 @@ class Checkpoint:
 
     def _rope_scaling(self, prefix: str) -> Scaling:
         kind = self._file.metadata.get(f"{prefix}.rope.scaling.type", "none")
-        if kind == "none" and self.has("rope_factors_long.weight"):
-            kind = "longrope"  # files that are older than its name
         if not isinstance(kind, str) or kind not in ("none", "linear", "yarn", "longrope"):
             raise self.fail(f"rotary embeddings scaled by {kind!r} are not supported")
+        if kind == "none" and self.has("rope_factors_long.weight"):
+            kind = "longrope"  # files that are older than its name
         prefix += ".rope.scaling."
         for name, neutral in _NEUTRAL.items():
             if self._number(prefix + name, -1e9, 1e9, default=neutral) != neutral:
