@@ -9,6 +9,7 @@ case of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,16 @@ from guessahead.controller import MAX_NODES, Controller
 from guessahead.costs import PassCosts
 from guessahead.engines.base import Rows
 from guessahead.policy import FixedGamma, Policy
+from guessahead.rejection import REJECTION, HashDraws, equip, settle
 from guessahead.run import Chunk, Request, Run
+from guessahead.sampling import is_greedy
 from guessahead.types import Choice, Draft, Generation
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
     from guessahead.engines.base import Engine, SequenceState
     from guessahead.prefix import KeptPrefix
+    from guessahead.rejection import Draws
     from guessahead.tokenizer import Tokenizer
 
 
@@ -34,7 +38,8 @@ class SpeculativeDecoder:
     """Generates one text at a time with a target model and a drafter.
 
     The text is the target's own: it does not depend on the drafter, on gamma, or on how many guesses were
-    right. `tokenizer` turns tokens into text and knows which tokens end it.
+    right (with acceptance "rejection", its law does not). `tokenizer` turns tokens into text and knows which
+    tokens end it.
     """
 
     def __init__(
@@ -46,11 +51,13 @@ class SpeculativeDecoder:
         costs: PassCosts | None = None,
         clock: Callable[[], float] = perf_counter,
         prefix: KeptPrefix | None = None,
+        draws: Callable[[Choice], Draws] = HashDraws,
     ) -> None:
         """costs: what passes of this engine cost, shared by its generations; None = learn from nothing.
 
         clock: seconds, for all that is measured here; the replay engine has a virtual one.
         prefix: where the cache comes from and goes to; None = every generation begins with an empty one.
+        draws: who draws lots for acceptance "rejection", made from the first choice of each generation.
         """
         self._engine = engine
         self._drafter = drafter
@@ -58,6 +65,7 @@ class SpeculativeDecoder:
         self._costs = PassCosts(engine.info.max_rows) if costs is None else costs
         self._clock = clock
         self._prefix = prefix
+        self._draws = draws
 
     def generate(self, request: Request) -> Generation:
         """The finished generation. Errors: as `stream`."""
@@ -73,9 +81,14 @@ class SpeculativeDecoder:
         """One chunk per step as soon as it is certain; the generator's return value is the Generation.
 
         Closing the generator early, at any chunk, frees the cache and ends the drafter. Raises at once
-        PromptError for an empty prompt or one that fills the context.
+        PromptError for an empty prompt or one that fills the context, ParameterError for a drafter that the
+        request's way of acceptance cannot serve.
         """
-        return self._steps(Run(request, self._engine.info, self._tokenizer, self._drafter.name, self._drafter.note))
+        run = Run(request, self._engine.info, self._tokenizer, self._drafter.name, self._drafter.note)
+        by_chance = request.acceptance == REJECTION and not is_greedy(request.params)
+        draws = self._draws(run.choice()) if by_chance else None
+        equip(self._drafter, draws)
+        return self._steps(run, draws)
 
     def _policy(self, request: Request) -> Policy:
         """Who decides how much to guess."""
@@ -90,7 +103,7 @@ class SpeculativeDecoder:
             explain=request.trace,
         )
 
-    def _steps(self, run: Run) -> Generator[Chunk, None, Generation]:
+    def _steps(self, run: Run, draws: Draws | None) -> Generator[Chunk, None, Generation]:
         engine, drafter, clock, prefix = self._engine, self._drafter, self._clock, self._prefix
         policy = self._policy(run.request)
         sequence = engine.new_sequence() if prefix is None else prefix.take(run.history)
@@ -109,6 +122,7 @@ class SpeculativeDecoder:
                 forwarded = clock()
                 # 3. Keep the guesses that the target agrees with, and its own next token.
                 first_guess = len(rows.token_ids) - len(draft)
+                output = settle(draft, choice, output, first_guess - 1, draws)
                 full = accept(draft, output.chosen[first_guess - 1 :])
                 # 4. Commit, up to where the text ends.
                 verdict = run.commit(rows, draft, full, output)
@@ -147,6 +161,8 @@ def _rows(
     """The committed tokens that the cache lacks, then the draft."""
     fresh = choice.history[sequence.length :]
     last = len(fresh) - 1
+    if draft.dists is not None:  # the target judges these by its logits, each of them
+        choice = replace(choice, forced=draft.token_ids)
     parents = None
     if draft.parents is not None:
         grafted = np.where(draft.parents == tree.ROOT, last, draft.parents + len(fresh))
@@ -157,6 +173,6 @@ def _rows(
         parents=parents,
         choice=choice,
         choose_from=last,
-        want_logits=run.wants_logits,
+        want_logits=run.wants_logits or draft.dists is not None,
         want_hidden=want_hidden,
     )

@@ -99,6 +99,7 @@ class LanguageModel:
             stops=checked.stops,
             logprobs=checked.logprobs,
             trace=checked.trace,
+            acceptance=checked.acceptance,
         )
         return Stream(decoder.stream(request), lambda: calibration.keep(self.engine))
 

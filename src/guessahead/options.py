@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from guessahead import sampling
 from guessahead.errors import ParameterError
+from guessahead.rejection import ACCEPTANCES, IDENTICAL
 from guessahead.types import SamplingParams
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class OptionArguments(TypedDict, total=False):
     gamma: int | str | None
     max_draft: int | None
     drafter_options: Mapping[str, OptionValue] | None
+    acceptance: str
     temperature: float
     top_k: int
     top_p: float
@@ -55,6 +57,9 @@ class GenerateOptions:
         one); 0 is plain decoding; None or "auto": as many as pay, measured while generating.
     max_draft: most tokens guessed per step where gamma is "auto"; None = 24.
     drafter_options: settings of the drafter, by name.
+    acceptance: "identical": the text is that of plain decoding. "rejection": when sampling, the guesses of a
+        model are kept by the classic rule; other texts come out, with the very probabilities that plain
+        decoding gives them (see rejection.py). Greedy: no difference.
     temperature ... seed: see SamplingParams.
     stop: one or several texts that end the generation; the result ends before them.
     system: system message for the chat template.
@@ -69,6 +74,7 @@ class GenerateOptions:
     gamma: int | str | None = None
     max_draft: int | None = None
     drafter_options: Mapping[str, OptionValue] | None = None
+    acceptance: str = IDENTICAL
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -118,6 +124,9 @@ class GenerateOptions:
             _whole_number("max_draft", self.max_draft, 1)
             if self.fixed_gamma is not None:
                 raise ParameterError("max_draft limits what gamma='auto' guesses: leave out one of the two")
+        if self.acceptance not in ACCEPTANCES:
+            known = " or ".join(map(repr, ACCEPTANCES))
+            raise ParameterError(f"acceptance must be {known}, not {self.acceptance!r}")
         if self.logprobs is not None:
             _whole_number("logprobs", self.logprobs, 0, vocab_size)
         for name in ("raw", "trace"):

@@ -34,6 +34,7 @@ class Request:
     stops: texts that end the generation.
     logprobs: None, or how many alternatives to report per token.
     trace: keep a record of every step (see `Run.trace`).
+    acceptance: "identical" or "rejection" (see rejection.py).
     """
 
     prompt_ids: Int32
@@ -44,6 +45,7 @@ class Request:
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
     trace: bool = False
+    acceptance: str = "identical"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ class Run:
     def trace(self) -> Mapping[str, Any]:
         """Every step so far, ready for JSON. The keys are stable.
 
-        model, drafter, gamma, seed, prompt_token_ids, finish_reason, and steps, each of them with
+        model, drafter, gamma, acceptance, seed, prompt_token_ids, finish_reason, and steps, each of them with
         draft: token_ids, parents (-1 = the last committed token), confidence and origins (or None);
         rows: the tokens of the pass: committed ones that the cache lacked, then the draft;
         num_committed_rows: how many of the rows are committed;
@@ -216,6 +218,7 @@ class Run:
             "model": self._info.name,
             "drafter": self._drafter,
             "gamma": self.request.gamma,
+            "acceptance": self.request.acceptance,
             "seed": self._seed,
             "prompt_token_ids": self.request.prompt_ids.tolist(),
             "steps": self._steps,

@@ -58,7 +58,7 @@ def test_the_trace_tells_every_step() -> None:
     chunks, generation = scripted([2, 5, 0], max_tokens=9, gamma=3)
     trace = json.loads(json.dumps(generation.trace))
     assert sorted(trace) == [
-        "drafter", "finish_reason", "gamma", "model", "prompt_token_ids", "seed", "steps"
+        "acceptance", "drafter", "finish_reason", "gamma", "model", "prompt_token_ids", "seed", "steps"
     ]  # fmt: skip
     assert trace["prompt_token_ids"] == [0]
     assert [step["kind"] for step in trace["steps"]] == ["plain", "correction", "bonus", "plain"]

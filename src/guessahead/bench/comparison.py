@@ -9,7 +9,11 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from guessahead.errors import ParameterError
+from guessahead.rejection import REJECTION
+from guessahead.sampling import is_greedy
 from guessahead.stats import Stats, predict_tau
+from guessahead.types import SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.model import LanguageModel, Prompt
@@ -100,7 +104,15 @@ class Comparison:
 def compare(
     lm: LanguageModel, prompt: Prompt, arguments: dict[str, Any], *, num_rounds: int = 1, watch: Watch
 ) -> Comparison:
-    """Run plain decoding and the given arguments in turn. Without a seed, all runs share a fresh one."""
+    """Run plain decoding and the given arguments in turn. Without a seed, all runs share a fresh one.
+
+    Raises ParameterError where the texts may differ by design: acceptance "rejection", when sampling.
+    """
+    if arguments.get("acceptance") == REJECTION and not _is_greedy(arguments):
+        raise ParameterError(
+            "acceptance 'rejection' keeps how likely a text is, not the text itself, so there is nothing to "
+            "compare: take acceptance 'identical'"
+        )
     plain: list[Generation] = []
     speculative: list[Generation] = []
     shared = {name: value for name, value in arguments.items() if name not in _NO_DRAFTING}
@@ -152,6 +164,11 @@ def predicted_tau(stats: Stats) -> float | None:
     drafting = (1 - part) * predict_tau(stats.alpha, low) + part * predict_tau(stats.alpha, low + 1)
     share = num_drafting / stats.num_steps
     return share * drafting + (1 - share)
+
+
+def _is_greedy(arguments: dict[str, Any]) -> bool:
+    given = {name: arguments[name] for name in ("temperature", "top_k") if name in arguments}
+    return is_greedy(SamplingParams(**given))
 
 
 def _run(

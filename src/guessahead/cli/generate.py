@@ -42,7 +42,7 @@ def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
     """Answer PROMPT ("-" reads it from stdin), guessing ahead.
 
     The answer streams to stdout, the figures go to stderr. The text is the one that plain decoding
-    (--drafter none) gives with the same settings and seed.
+    (--drafter none) gives with the same settings and seed, unless --acceptance says otherwise.
     """
     _check_combination(values)
     text = options.read_prompt(prompt, raw=bool(values["raw"]))

@@ -81,6 +81,15 @@ DRAFTING: Final = (
         metavar="NAME=VALUE",
     ),
 )
+ACCEPTANCE: Final = (
+    Setting(
+        "acceptance",
+        str,
+        "identical: the text of plain decoding. rejection: when sampling, a model's guesses are kept by the "
+        "classic rule (Leviathan, Chen): another text, as likely as plain decoding makes it.",
+        metavar="identical|rejection",
+    ),
+)
 SAMPLING: Final = (
     Setting("temperature", float, "0 is greedy."),
     Setting("top_k", int, "Keep the k most likely tokens; 0 keeps all."),
@@ -101,7 +110,7 @@ PROMPT: Final = (
     Setting("system", str, "System message for the chat template."),
     Setting("raw", bool, "Take the prompt as it is, without the chat template."),
 )
-GENERATION: Final = (*LENGTH, *DRAFTING, *SAMPLING, *PROMPT)
+GENERATION: Final = (*LENGTH, *DRAFTING, *ACCEPTANCE, *SAMPLING, *PROMPT)
 
 
 def generation_options(function: _Function) -> _Function:

@@ -15,6 +15,8 @@ from guessahead.types import Choice, Draft, Float32, Int32, Verdict
 if TYPE_CHECKING:
     from guessahead.acceptance import Prior
     from guessahead.engines.base import Engine
+    from guessahead.heads.native import NativeHead
+    from guessahead.rejection import Draws
     from guessahead.tokenizer import Tokenizer
 
 
@@ -26,12 +28,14 @@ class Setup:
     tokenizer: the target's. draft_tokenizer: the second model's, if its ids mean something else.
     at_precision: makes an engine of the target's own weights in a smaller format ("Q4_1", "Q8_0").
     draft_at_precision: the same of the second model; raises ParameterError where it would not be smaller.
+    head: the draft head in a folder, "" = the one that belongs to the target; None where there is none.
     """
 
     engine: Engine
     draft_engine: Engine | None = None
     tokenizer: Tokenizer | None = None
     at_precision: Callable[[str], Engine] | None = None
+    head: Callable[[str], NativeHead | None] | None = None
     draft_tokenizer: Tokenizer | None = None
     draft_at_precision: Callable[[str], Engine] | None = None
 
@@ -62,6 +66,10 @@ class Drafter:
     least_chance: set by the controller: a guess less likely than this (with all above it) cannot pay now.
     relative_cost: a first guess of the time of one guess, over a one-row pass of the target.
     note: a word to people about the way it works in this setup; "" = there is only one way.
+    draws: set before `begin` where acceptance is "rejection": draw each guess with it, hand out the
+        distributions as `Draft.dists`, make the draft a chain, and keep what was drawn whatever it is
+        (rejection.py). A drafter that guesses by a rule, from the committed tokens alone, may ignore it.
+    gives_dists: it does so. Required of drafters that pay per guess.
     """
 
     name: ClassVar[str]
@@ -75,6 +83,8 @@ class Drafter:
     note: str = ""
     gate: Gate | None = None
     least_chance: float = 0.0
+    draws: Draws | None = None
+    gives_dists: ClassVar[bool] = False
 
     def __init__(self, options: Any, setup: Setup) -> None:
         """options: an instance of Options. Nothing is allocated before `begin`."""

@@ -1,7 +1,8 @@
 """A second, smaller model guesses, token by token; one with another tokenizer guesses text (as_text.py).
 
 Its guesses are chosen with the target's own parameters and the target's own noise, so under sampling both
-models pick the same token about as often as the best possible rejection scheme would accept one.
+models pick the same token about as often as the best possible rejection scheme would accept one. For that
+scheme itself (`draws` is set) each guess is drawn with noise of its own, and comes with its distribution.
 (Leviathan, Kalman, Matias 2023; the shared noise: Daliri, Musco, Suresh 2024.)
 """
 
@@ -14,9 +15,11 @@ import numpy as np
 
 from guessahead import sampling
 from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.growth import Grown
 from guessahead.engines.base import Rows
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import Choice, Draft, Float32, Int32, Verdict
+from guessahead.rejection import Use
+from guessahead.types import Choice, Draft, Float32, Float64, Int32, Verdict
 
 if TYPE_CHECKING:
     from guessahead.engines.base import Engine, SequenceState
@@ -74,6 +77,7 @@ class DraftModel(Drafter):
     takes_draft_engine: ClassVar[bool] = True
     pays_per_guess: ClassVar[bool] = True
     note = "same tokenizer"
+    gives_dists: ClassVar[bool] = True
 
     def __init__(self, options: DraftModelOptions, setup: Setup) -> None:
         if setup.draft_engine is None:
@@ -95,6 +99,7 @@ class DraftModel(Drafter):
         self._sequence: SequenceState | None = None
         self._num_committed = 0
         self._guesses: list[int] = []
+        self._dists: list[Float64] = []
         ratio = engine.info.bytes_per_pass / max(setup.engine.info.bytes_per_pass, 1)
         self.relative_cost = min(ratio, 2.0)
 
@@ -106,29 +111,45 @@ class DraftModel(Drafter):
 
     def propose(self, choice: Choice, budget: int) -> Draft:
         sequence, info = self._cache(), self._engine.info
-        self._num_committed, self._guesses = len(choice.history), []
+        self._num_committed, self._guesses, self._dists = len(choice.history), [], []
         fresh = choice.history[sequence.length :]
         room = info.context_length + 1 - len(choice.history)  # the last guess is not fed
         if fresh.max() >= info.vocab_size:
             return Draft()
-        grown = _Grown(budget)
+        grown = Grown(budget)
         for _ in range(min(budget, room)):
             [output] = self._engine.forward([Rows(sequence, fresh, choice=choice, want_logits=True)])
-            guess = int(output.chosen[-1])
-            if guess >= self._target_vocab_size:
-                break  # padding of a larger vocabulary
-            logits = (output.logits or {})[len(fresh) - 1]
-            chances = _chances(logits, choice, guess, self._options.siblings)
-            grown.add([pair for pair in chances if pair[0] < self._target_vocab_size])
+            chances = self._next(int(output.chosen[-1]), (output.logits or {})[len(fresh) - 1], choice)
+            if not chances:
+                break
+            grown.add(chances)
+            guess, sure = chances[0]
             self._guesses.append(guess)
-            sure = chances[0][1]
             if guess in choice.eos_ids or grown.num_main == budget or sure < self._options.min_chance:
                 break
             if self.gate is not None and not self.gate.more(sure):
                 break
             fresh = np.array([guess], np.int32)
             choice = replace(choice, history=np.append(choice.history, fresh))
-        return grown.draft()
+        draft = grown.draft()
+        return replace(draft, dists=tuple(self._dists)) if self._dists else draft
+
+    def _next(self, chosen: int, logits: Float32, choice: Choice) -> list[tuple[int, float]]:
+        """The guess and its siblings, each with its chance; nothing if it is padding of a larger vocabulary.
+
+        A drawn guess has no siblings, and its chance is that of the likeliest one: what was drawn must not
+        decide anything about itself.
+        """
+        inside = self._target_vocab_size
+        if self.draws is None:
+            if chosen >= inside:
+                return []
+            ranked = _chances(logits, choice, chosen, self._options.siblings)
+            return [pair for pair in ranked if pair[0] < inside]
+        q = sampling.probabilities(logits[:inside], choice)
+        guess = self.draws.pick(Use.GUESS, q, self._num_committed, len(self._guesses))
+        self._dists.append(q)
+        return [(guess, float(q.max()))]
 
     def observe(self, verdict: Verdict) -> None:
         """Forget the guesses that turned out wrong."""
@@ -152,40 +173,6 @@ class DraftModel(Drafter):
         if self._sequence is None:
             raise StateError("the draft model was asked for a draft outside begin ... end")
         return self._sequence
-
-
-class _Grown:
-    """A chain of guesses first, then their siblings as far as the budget reaches, the likeliest first."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._main: list[tuple[int, float]] = []
-        self._beside: list[tuple[float, int, int, float]] = []  # -chance of the path, parent, token, chance
-        self._reach = 1.0
-
-    @property
-    def num_main(self) -> int:
-        return len(self._main)
-
-    def add(self, ranked: list[tuple[int, float]]) -> None:
-        """The next guess, then its siblings, each with its chance."""
-        parent = len(self._main) - 1
-        self._beside += [(-self._reach * chance, parent, token, chance) for token, chance in ranked[1:]]
-        self._main.append(ranked[0])
-        self._reach *= ranked[0][1]
-
-    def draft(self) -> Draft:
-        beside = sorted(self._beside)[: self._budget - len(self._main)]
-        if not self._main:
-            return Draft()
-        tokens = [token for token, _ in self._main] + [token for _, _, token, _ in beside]
-        parents = [*range(-1, len(self._main) - 1), *(parent for _, parent, _, _ in beside)]
-        sure = [chance for _, chance in self._main] + [chance for _, _, _, chance in beside]
-        return Draft(
-            np.array(tokens, np.int32),
-            np.array(parents, np.int32) if beside else None,
-            np.array(sure, np.float32),
-        )
 
 
 def _at_precision(precision: str, setup: Setup, engine: Engine) -> Engine:

@@ -7,7 +7,7 @@ which drafter serves it. At a fixed gamma there is nothing to weigh with, and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from guessahead import tree
@@ -67,6 +67,8 @@ class Portfolio(Drafter):
             if member.pays_per_guess and drafts and _sureness(drafts[0][0]) > SURE:
                 continue
             draft = member.propose(choice, budget)
+            if draft.dists is not None:
+                return replace(draft, origins=(member.name,) * len(draft))  # drawn: nothing may displace it
             if len(draft):
                 drafts.append((draft, member.name))
         drafts.sort(key=lambda pair: -_sureness(pair[0]))

@@ -172,6 +172,8 @@ class ReplayEngine:
         row, position = last, sequence.length
         while row >= 0 and rows.choice is not None:
             token, sure = self._choose(position)
+            depth = position - sequence.length
+            token = int(rows.choice.forced[depth]) if depth < len(rows.choice.forced) else token
             chosen[row] = token
             if rows.want_logits:
                 logits[row] = self._logits(token, sure)
