@@ -22,7 +22,7 @@ def write_folder(
 ) -> Path:
     """`model`, which must be of a type that keeps its values, as a folder. config: changes, None removes."""
     folder.mkdir()
-    values = model.config() | {"architectures": [ARCHITECTURES[model.arch]], **config}
+    values = model.config() | {"architectures": [ARCHITECTURES[model.family.arch]], **config}
     values = {key: value for key, value in values.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(values))
     _write_weights(folder, model, shards, dtype)

@@ -14,6 +14,7 @@ from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, write_gguf
 from guessahead.model import LanguageModel
 from guessahead.types import Choice, SamplingParams
 from tests.folders.making import write_folder
+from tests.rotations import LLAMA3, YARN
 from tests.text.odd_strings import CODE, PROSE, SPECIAL, WORDS
 from tests.tiny import TinyModel, tiny_gguf
 
@@ -46,6 +47,40 @@ def test_same_bits_as_the_gguf_file(tmp_path: Path, arch, format, dtype, shards,
     prompt = "the quick brown fox"
     assert one.generate(prompt, max_tokens=24).token_ids == other.generate(prompt, max_tokens=24).token_ids
     assert other.name == other.engine.info.name == "folder.v1"
+
+
+@pytest.mark.parametrize("family", ["llama3", "yarn"])
+@pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
+def test_scaled_rotations(tmp_path: Path, family: str, key: str) -> None:
+    """llama3's divisors are computed here, and stand in the GGUF file as its converter computed them."""
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", family, format="F32")
+    settings = {"llama3": LLAMA3, "yarn": YARN}[family]
+    if key == "rope_scaling":  # as older files have it
+        settings = {"type" if name == "rope_type" else name: value for name, value in settings.items()}
+    config = {"rope_parameters": None, "rope_theta": tiny.rope_base} | {key: settings}
+    folder = write_folder(tmp_path / "folder", tiny, **config)
+    one, other = logits(load(tiny.path, threads=1)), logits(load(folder, threads=1))
+    np.testing.assert_allclose(one, other, atol=2e-5 * np.abs(one).max())
+    if family == "yarn":
+        np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+    plain = write_folder(tmp_path / "plain", tiny, **config | {key: None})
+    assert np.abs(logits(load(plain, threads=1)) - other).max() > 0.1
+
+
+def test_linear_scaling(tmp_path: Path) -> None:
+    """Everything at half its position."""
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", format="F32")
+    folder = write_folder(tmp_path / "folder", tiny, rope_scaling={"type": "linear", "factor": 2.0})
+    path = tmp_path / "linear.gguf"
+    with GGUFFile.open(tiny.path) as file:
+        tensors = [
+            NewTensor.of(t.name, dequantize(t.data, t.type).reshape(t.shape), t.type)
+            for t in file.tensors.values()
+        ]
+        scaling = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 2.0}
+        write_gguf(path, dict(file.metadata) | scaling, tensors)
+    one, other = logits(load(path, threads=1)), logits(load(folder, threads=1))
+    np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
 def _vectors_as_f16(tmp_path: Path, arch: str) -> TinyModel:

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 from guessahead import load
 from guessahead.errors import InputError
 from tests.folders.making import write_folder
+from tests.rotations import LLAMA3, YARN
 from tests.tiny import tiny_gguf
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -37,7 +38,13 @@ def refused(folder: Path, words: str) -> None:
     [
         ({"architectures": ["MixtralForCausalLM"]}, "'MixtralForCausalLM' is not supported .only Llama"),
         ({"architectures": None}, "does not name one architecture"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "scaled rotary embeddings"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}, "scaled rotary embeddings"),
+        ({"rope_scaling": {"rope_type": ["yarn"]}}, "scaled rotary embeddings"),
+        ({"rope_scaling": YARN | {"mscale": 1.0}}, "scaled rotary embeddings"),
+        ({"rope_scaling": YARN | {"factor": float("nan")}}, "factor of rope_scaling is missing"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "original_max.* is missing"),
+        ({"rope_parameters": LLAMA3 | {"high_freq_factor": 1.0}}, "scaled rotary embeddings"),
+        ({"rope_parameters": LLAMA3 | {"partial_rotary_factor": 0.5}}, "a part of each head"),
         ({"rope_scaling": "x"}, "scaled rotary embeddings"),
         ({"sliding_window": 4096}, "sliding_window 4096 is not supported"),
         ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported"),

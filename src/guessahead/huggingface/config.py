@@ -9,8 +9,11 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from guessahead.engines.native.rotation import rotation_frequencies
 from guessahead.errors import ModelError
 from guessahead.gguf import MetadataValue
+from guessahead.huggingface.scaling import RopeScaling
+from guessahead.types import Float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class FolderConfig:
         self._path, self._config = path, config
         self.family: Final = self._family()
         self._refuse_what_is_unknown()
+        self.scaling: Final = RopeScaling(config, self._fail)
         tied = config.get("tie_word_embeddings", False)
         if not isinstance(tied, bool):
             self._fail("tie_word_embeddings is neither true nor false")
@@ -80,14 +84,6 @@ class FolderConfig:
         window = self._config.get("sliding_window")
         if window is not None and "use_sliding_window" not in self._config:
             self._fail(f"sliding_window {_shown(window)} is not supported")
-        for key in ("rope_scaling", "rope_parameters"):
-            scaling = self._config.get(key)
-            if scaling is None:
-                continue
-            if not isinstance(scaling, dict) or scaling.get("rope_type", scaling.get("type")) != "default":
-                self._fail(f"{key} {_shown(scaling)} is not supported: scaled rotary embeddings")
-            if scaling.get("partial_rotary_factor", 1.0) != 1.0:
-                self._fail("rotating a part of each head is not supported")
 
     def _metadata(self) -> dict[str, MetadataValue]:
         name = self.family.architecture
@@ -99,7 +95,25 @@ class FolderConfig:
             found[f"{name}.attention.key_length"] = self._count("head_dim", None)
         found[f"{name}.attention.layer_norm_rms_epsilon"] = self._number("rms_norm_eps", 1e-6)
         found[f"{name}.rope.freq_base"] = self._number("rope_theta", 10000.0)
-        return found
+        scaling = self.scaling.metadata()
+        if self.scaling.kind == "yarn":
+            scaling = {"rope.scaling.original_context_length": found[f"{name}.context_length"]} | scaling
+        return found | {f"{name}.{key}": value for key, value in scaling.items()}
+
+    def rope_divisors(self) -> Float32 | None:
+        """Of the frequencies of a head, where GGUF files hold them as a tensor."""
+        name = self.family.architecture
+        width, heads = (
+            self.metadata[f"{name}.embedding_length"],
+            self.metadata[f"{name}.attention.head_count"],
+        )
+        assert isinstance(width, int)
+        assert isinstance(heads, int)
+        head_dim = self.metadata.get(f"{name}.attention.key_length", width // heads)
+        base = self.metadata[f"{name}.rope.freq_base"]
+        assert isinstance(head_dim, int)
+        assert isinstance(base, float)
+        return self.scaling.divisors(rotation_frequencies(min(head_dim, 1 << 12), base))
 
     def _count(self, key: str, default: object) -> int:
         value = self._config.get(key)

@@ -51,6 +51,10 @@ class ModelFolder(GGUFFile):
             if renamed is None or (config.tied and renamed == "output.weight"):
                 continue
             found[renamed] = _as_gguf(tensor, renamed, heads)
+        divisors = config.rope_divisors()
+        if divisors is not None:
+            name, data = "rope_freqs.weight", divisors.view(np.uint8)
+            found[name] = TensorInfo(name, GGMLType.F32, divisors.shape, data.size, data)
         if not config.tied and "output.weight" not in found:
             raise ModelError(f"{path}: the tensor 'lm_head.weight' is missing")
         self.tensors = MappingProxyType(found)
