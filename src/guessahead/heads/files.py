@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
 from guessahead.fetch import cache_dir
@@ -93,28 +93,19 @@ class HeadFiles:
         """Raises ModelError, in one line, for whatever is not a head."""
         config = _read_config(folder / "config.json")
         path = folder / "model.safetensors"
-        try:
-            tensors = load_file(path)
-        except (OSError, SafetensorError, ValueError) as error:
-            raise ModelError(f"{path}: not a file of weights ({error})") from None
-        shapes: dict[str, tuple[type, tuple[int, ...]]] = {
-            "draft_ids": (np.int32, (config.vocab_size,)),
-            **dict.fromkeys(NORMS, (np.float32, (config.width,))),
+        wanted: dict[str, tuple[str, tuple[int, ...]]] = {
+            "draft_ids": ("I32", (config.vocab_size,)),
+            **dict.fromkeys(NORMS, ("F32", (config.width,))),
         }
         for name in MATRICES:
             rows, columns = config.shape(name)
             kind = GGMLType[config.formats[name]]
             if columns % kind.block_size:
                 raise ModelError(f"{path}: {name} has {columns} columns, which {kind.name} cannot store")
-            shapes[name] = np.uint8, (rows, kind.row_bytes(columns))
-        for name, (kind_of, shape) in shapes.items():
-            found = tensors.get(name)
-            if found is None or found.dtype != kind_of or found.shape != shape:
-                raise ModelError(
-                    f"{path}: tensor {name!r} is missing, or not {kind_of.__name__}{list(shape)}"
-                )
+            wanted[name] = "U8", (rows, kind.row_bytes(columns))
+        tensors = _read_tensors(path, wanted)
         ids = tensors["draft_ids"]
-        if ids[0] < 0 or np.any(np.diff(ids) <= 0):
+        if ids[0] < 0 or not np.all(ids[1:] > ids[:-1]):
             raise ModelError(f"{path}: draft_ids must be ascending token ids")
         if not all(np.isfinite(tensors[name]).all() for name in NORMS):
             raise ModelError(f"{path}: a norm holds values that are not finite")
@@ -152,10 +143,26 @@ def find(fingerprint: str) -> HeadFiles | None:
     return None
 
 
+def _read_tensors(
+    path: Path, wanted: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> dict[str, npt.NDArray[Any]]:
+    """wanted: element type and shape of each tensor."""
+    try:
+        with safe_open(path, "numpy") as file:
+            present = set(file.keys())
+            for name, (kind, shape) in wanted.items():
+                part = file.get_slice(name) if name in present else None
+                if part is None or part.get_dtype() != kind or tuple(part.get_shape()) != shape:
+                    raise ModelError(f"{path}: tensor {name!r} is missing, or not {kind}{list(shape)}")
+            return {name: file.get_tensor(name) for name in wanted}
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ModelError(f"{path}: not a file of weights ({error})") from None
+
+
 def _read_config(path: Path) -> HeadConfig:
     try:
         values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not the configuration of a head ({error})") from None
     if not isinstance(values, dict) or values.pop("version", None) != VERSION:
         raise ModelError(f"{path}: not the configuration of a head of version {VERSION}")
@@ -174,8 +181,10 @@ def _read_config(path: Path) -> HeadConfig:
         if not isinstance(values[name], int | float) or not 0 < values[name] <= most:
             raise ModelError(f"{path}: {name} must be above 0 and at most {most:g}")
     formats = values["formats"]
-    if not isinstance(formats, dict) or any(
-        formats.get(name) not in GGMLType.__members__ for name in MATRICES
+    if (
+        not isinstance(formats, dict)
+        or set(formats) != set(MATRICES)
+        or not all(str(each) in GGMLType.__members__ for each in formats.values())
     ):
         raise ModelError(f"{path}: formats must name a GGUF format for each of {', '.join(MATRICES)}")
     if values["width"] % 32 or values["head_dim"] % 8 or values["num_heads"] % values["num_kv_heads"]:

@@ -1,0 +1,301 @@
+"""Heads on disk: what is written comes back, and whatever is not a head is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import guessahead as ga
+from guessahead.errors import ModelError
+from guessahead.heads import NativeHead, load_head
+from guessahead.heads.files import MATRICES, NORMS, HeadFiles
+from tests.cli.conftest import one_line, run
+from tests.fuzz.mutate import mutate_bytes, mutate_json
+from tests.tiny import NUM_TOKENS, tiny_gguf
+from tests.tiny_head import tiny_head
+
+WEIGHTS = "model.safetensors"
+PROMPT = "the quick brown fox"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GUESSAHEAD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory: pytest.TempPathFactory) -> ga.LanguageModel:
+    return ga.load(tiny_gguf(tmp_path_factory.mktemp("model") / "m.gguf").path, threads=1)
+
+
+@pytest.fixture
+def folder(lm: ga.LanguageModel, tmp_path: Path) -> Path:
+    tiny_head(lm.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"}).save(tmp_path / "head")  # type: ignore[arg-type]
+    return tmp_path / "head"
+
+
+def refused(folder: Path, *words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        HeadFiles.load(folder)
+    assert "\n" not in str(caught.value)
+    for word in (str(folder), *words):
+        assert word in str(caught.value)
+
+
+def test_what_is_saved_comes_back(lm: ga.LanguageModel, folder: Path) -> None:
+    saved = tiny_head(lm.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"})  # type: ignore[arg-type]
+    found = HeadFiles.load(folder)
+    assert found.config == saved.config
+    assert tuple(found.matrices) == MATRICES
+    assert tuple(found.norms) == NORMS
+    for name in MATRICES:
+        assert found.matrices[name].tobytes() == saved.matrices[name].tobytes()
+    for name in NORMS:
+        assert found.norms[name].tobytes() == saved.norms[name].tobytes()
+    assert found.draft_ids.tolist() == saved.draft_ids.tolist()
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", WEIGHTS]
+
+
+def test_saving_again_replaces(lm: ga.LanguageModel, folder: Path) -> None:
+    other = tiny_head(lm.engine, "F32", seed=1)  # type: ignore[arg-type]
+    other.save(folder)
+    assert HeadFiles.load(folder).config == other.config
+
+
+@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "folder", "noise"])
+def test_damaged_files(folder: Path, name: str, damage: str) -> None:
+    path = folder / name
+    data = path.read_bytes()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    elif damage != "gone":
+        noise = np.random.default_rng(0).bytes(len(data))
+        path.write_bytes({"empty": b"", "cut": data[: len(data) // 2], "noise": noise}[damage])
+    refused(folder, name)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", '{"version": 2}', "{}", "[" * 100_000, "\\"])
+def test_a_configuration_of_something_else(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    refused(folder, "config.json", "configuration of a head")
+
+
+MISSING = object()
+SIZES = ("width", "ffn_width", "num_heads", "num_kv_heads", "head_dim", "vocab_size")
+WRONG: list[tuple[str, Any, str]] = [
+    *(
+        (name, value, f"{name} must be from 1")
+        for name in SIZES
+        for value in (0, -1, 2.0, "64", None, 1 << 21)
+    ),
+    *((name, MISSING, "must hold") for name in ("fingerprint", "formats", "rope_base")),
+    ("surplus", 1, "must hold"),
+    *(("layers", value, "layers must be a list") for value in (None, 3, "01", [0, -1], [0, 1.0], [[0]])),
+    *(("layers", value, "two layers or more") for value in ([], [1])),
+    *(("norm_epsilon", value, "norm_epsilon must be above 0") for value in (0, -1e-5, 2, "x", float("nan"))),
+    *(("rope_base", value, "rope_base must be above 0") for value in (0, -1, 1e13, None, float("inf"))),
+    *(("formats", value, "formats must name") for value in (None, [], {}, dict.fromkeys(MATRICES, "Q9"))),
+    ("formats", dict.fromkeys(MATRICES, "Q8_0") | {"fc": []}, "formats must name"),
+    ("formats", dict.fromkeys(MATRICES, "Q8_0") | {"fc": 8}, "formats must name"),
+    ("formats", dict.fromkeys(MATRICES, "Q8_0") | {"embed": "F32"}, "formats must name"),
+    ("formats", dict.fromkeys(MATRICES, "Q4_K"), "columns, which Q4_K cannot store"),
+    ("formats", dict.fromkeys(MATRICES, "Q4_0"), "tensor 'fc' is missing, or not U8"),
+    ("width", 63, "impossible sizes"),
+    ("head_dim", 12, "impossible sizes"),
+    ("num_kv_heads", 3, "impossible sizes"),
+    ("width", 128, "tensor 'input_layernorm' is missing, or not F32[128]"),
+    ("vocab_size", 95, "tensor 'draft_ids' is missing, or not I32[95]"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "problem"), WRONG, ids=str)
+def test_wrong_settings(folder: Path, name: str, value: Any, problem: str) -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    if value is MISSING:
+        del config[name]
+    else:
+        config[name] = value
+    path.write_text(json.dumps(config))
+    refused(folder, problem)
+
+
+def _descending(tensors: dict[str, Any]) -> None:
+    tensors["draft_ids"] = tensors["draft_ids"][::-1].copy()
+
+
+def _twice(tensors: dict[str, Any]) -> None:
+    tensors["draft_ids"][5] = tensors["draft_ids"][4]
+
+
+def _negative(tensors: dict[str, Any]) -> None:
+    tensors["draft_ids"][0] = -1
+
+
+def _far_apart(tensors: dict[str, Any]) -> None:
+    """Their difference overflows."""
+    tensors["draft_ids"][-2:] = (2**31 - 1, -(2**31))
+
+
+def _infinite(tensors: dict[str, Any]) -> None:
+    tensors["hidden_norm"][3] = np.inf
+
+
+def _transposed(tensors: dict[str, Any]) -> None:
+    tensors["fc"] = tensors["fc"].T.copy()
+
+
+def _flat(tensors: dict[str, Any]) -> None:
+    tensors["o_proj"] = tensors["o_proj"].reshape(-1)
+
+
+def _signed(tensors: dict[str, Any]) -> None:
+    tensors["up_proj"] = tensors["up_proj"].view(np.int8)
+
+
+def _double(tensors: dict[str, Any]) -> None:
+    tensors["norm"] = tensors["norm"].astype(np.float64)
+
+
+def _long(tensors: dict[str, Any]) -> None:
+    tensors["draft_ids"] = tensors["draft_ids"].astype(np.int64)
+
+
+def _missing(tensors: dict[str, Any]) -> None:
+    del tensors["lm_head"]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        *((change, "draft_ids must be ascending") for change in (_descending, _twice, _negative, _far_apart)),
+        (_infinite, "a norm holds values that are not finite"),
+        (_transposed, "tensor 'fc' is missing, or not U8[64, 256]"),
+        (_flat, "tensor 'o_proj' is missing, or not U8["),
+        (_signed, "tensor 'up_proj' is missing, or not U8["),
+        (_double, "tensor 'norm' is missing, or not F32[64]"),
+        (_long, "tensor 'draft_ids' is missing, or not I32[96]"),
+        (_missing, "tensor 'lm_head' is missing"),
+    ],
+)
+def test_wrong_tensors(folder: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS)
+    refused(folder, problem)
+
+
+def test_elements_that_numpy_does_not_know(folder: Path) -> None:
+    """bfloat16: as many bytes, half as large."""
+    data = (folder / WEIGHTS).read_bytes()
+    changed = data.replace(b'"dtype":"F32","shape":[64]', b'"dtype":"BF16","shape":[128]', 1)
+    length = int.from_bytes(data[:8], "little") + len(changed) - len(data)
+    (folder / WEIGHTS).write_bytes(length.to_bytes(8, "little") + changed[8:])
+    refused(folder, "is missing, or not F32[64]")
+
+
+def test_where_a_head_is_found(lm: ga.LanguageModel, folder: Path, cache: Path) -> None:
+    assert load_head(lm.engine) is None
+    assert isinstance(load_head(lm.engine, str(folder)), NativeHead)
+    folder.rename(cache.parent / "moved")
+    (cache / "heads").mkdir(parents=True)
+    name = lm.engine.neighbour.fingerprint  # type: ignore[attr-defined]
+    (cache.parent / "moved").rename(cache / "heads" / name)
+    found = load_head(lm.engine)
+    assert found is not None
+    assert found.layers == (0, 1)
+    assert load_head(object()) is None, "an engine that has no place for one"  # type: ignore[arg-type]
+
+
+def test_a_head_serves_every_version_of_its_model_and_no_other(tmp_path: Path, folder: Path) -> None:
+    same = ga.load(tiny_gguf(tmp_path / "same.gguf", format="F16").path, threads=1)
+    assert load_head(same.engine, str(folder)) is not None
+    other = ga.load(tiny_gguf(tmp_path / "other.gguf", seed=1).path, threads=1)
+    with pytest.raises(ModelError, match="head: this head was made for another model"):
+        load_head(other.engine, str(folder))
+
+
+def test_a_head_that_does_not_fit_is_refused(lm: ga.LanguageModel, folder: Path) -> None:
+    files = HeadFiles.load(folder)
+    ids = files.draft_ids.copy()
+    ids[-1] = NUM_TOKENS
+    replace(files, draft_ids=ids).save(folder)
+    with pytest.raises(ModelError, match="another vocabulary"):
+        load_head(lm.engine, str(folder))
+    replace(files, config=replace(files.config, layers=(0, 7))).save(folder)
+    with pytest.raises(ModelError, match="target of other sizes"):
+        load_head(lm.engine, str(folder))
+
+
+def test_the_command_line_refuses_in_one_line(tmp_path: Path, folder: Path) -> None:
+    model = tiny_gguf(tmp_path / "m.gguf").path
+    given = ("generate", "-m", str(model), "--threads", "1", "--drafter", "head", "--max-tokens", "4")
+    result = run(*given, PROMPT)
+    assert (result.exit_code, result.stdout) == (2, "")
+    one_line(result.stderr, "there is no head for this model yet", "`guessahead train`")
+    (folder / WEIGHTS).write_bytes(b"")
+    damaged = (WEIGHTS, "not a file of weights")
+    for path, words in ((tmp_path / "nowhere", ("nowhere", "configuration of a head")), (folder, damaged)):
+        result = run(*given, "-o", f"path={path}", PROMPT)
+        assert (result.exit_code, result.stdout) == (2, "")
+        one_line(result.stderr, *words)
+
+
+def test_mutations(lm: ga.LanguageModel, folder: Path) -> None:
+    """Refused in one line, or the text is plain's."""
+    originals = {name: (folder / name).read_bytes() for name in ("config.json", WEIGHTS)}
+    length = 8 + int.from_bytes(originals[WEIGHTS][:8], "little")
+    plain = lm.generate(PROMPT, max_tokens=4, raw=True, drafter="none").token_ids
+    outcomes = {True: 0, False: 0}
+    for number in range(90):
+        rng = random.Random(number)
+        for name, data in originals.items():
+            (folder / name).write_bytes(data)
+        if number % 3 == 0:
+            (folder / "config.json").write_bytes(mutate_json(originals["config.json"].decode(), rng))
+        else:
+            part = length if number % 3 == 1 else len(originals[WEIGHTS])
+            (folder / WEIGHTS).write_bytes(mutate_bytes(originals[WEIGHTS], rng, part))
+        lm._heads.clear()
+        try:
+            options = {"path": str(folder)}
+            ours = lm.generate(
+                PROMPT, max_tokens=4, raw=True, drafter="head", drafter_options=options, gamma=2
+            )
+            works, problem = ours.token_ids == plain, ""
+        except ModelError as error:
+            works, problem = False, str(error)
+        assert works or problem
+        assert "\n" not in problem
+        outcomes[works] += 1
+    assert min(outcomes.values()) > 10
+
+
+def test_weights_of_noise(lm: ga.LanguageModel, folder: Path) -> None:
+    """Scales that are not numbers, infinite, or huge."""
+    files = HeadFiles.load(folder)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        noise = {name: rng.integers(0, 256, data.shape, np.uint8) for name, data in files.matrices.items()}
+        replace(files, matrices=noise).save(folder)
+        for settings in ({}, {"temperature": 0.9, "seed": 1}):
+            texts = [
+                lm.generate(PROMPT, max_tokens=12, raw=True, gamma=3, **settings, **drafter).token_ids  # type: ignore[arg-type]
+                for drafter in (
+                    {"drafter": "none"},
+                    {"drafter": "head", "drafter_options": {"path": str(folder)}},
+                )
+            ]
+            assert texts[0] == texts[1]
+        lm._heads.clear()
