@@ -11,6 +11,8 @@ import numpy as np
 from guessahead.types import Float32, Int32
 from tests.fakes import FakeEngine, TinyEngine
 
+ENTRY, STATE = -2, -1  # what a vector is: made of hidden states, or of a guess
+
 
 class FakeHeadSequence:
     """texts[row]: the tokens that a row stands for, up to the one it was read or guessed with."""
@@ -55,7 +57,9 @@ class FakeHead:
     def new_sequence(self) -> FakeHeadSequence:
         return FakeHeadSequence()
 
-    def read(self, sequence: FakeHeadSequence, next_ids: Int32, fused: Float32) -> tuple[Float32, Float32]:
+    def read(
+        self, sequence: FakeHeadSequence, next_ids: Int32, fused: Float32
+    ) -> tuple[Float32, Float32, Float32]:
         assert next_ids.dtype == np.int32
         assert len(next_ids) > 0
         assert fused.dtype == np.float32
@@ -71,20 +75,37 @@ class FakeHead:
             self._append(sequence, (*before, token))
             self.read_texts.append((*before, token))
         self.num_read.append(len(next_ids))
-        return self._result(sequence.texts[-1])
+        entry = np.array([[ENTRY, self._target.number_of(sequence.texts[-1][:-1])]], np.float32)
+        return entry, *self._result(sequence.texts[-1])
 
-    def guess(self, sequence: FakeHeadSequence, token: int, state: Float32) -> tuple[Float32, Float32]:
-        assert state.shape == (1, 2)
-        assert int(state[0, 0]) == -1, "not a state of the head"
-        before = self._target.histories[int(state[0, 1])]
-        assert sequence.texts[-1] == before, "the state is not that of the last row"
-        self._append(sequence, (*before, token))
-        return self._result(sequence.texts[-1])
+    def grow(
+        self, sequence: FakeHeadSequence, tokens: Int32, states: Float32, parents: Int32
+    ) -> tuple[Float32, dict[int, Float32]]:
+        assert tokens.dtype == parents.dtype == np.int32
+        assert states.shape == (len(tokens), 2)
+        assert parents[0] == -1, "row 0 is the last one that was read"
+        whole = sequence.texts[-1]
+        assert states[0].tolist() == [ENTRY, self._target.number_of(whole[:-1])]
+        assert tokens[0] == whole[-1]
+        texts = [whole]
+        for row, (token, parent) in enumerate(zip(tokens.tolist(), parents.tolist(), strict=True)):
+            if row == 0:
+                continue
+            assert 0 <= parent < row
+            before = texts[parent]
+            assert states[row].tolist() == [STATE, self._target.number_of(before)], "not its parent's state"
+            texts.append((*before, token))
+        deepest = max(len(text) for text in texts) - len(whole)
+        assert len(sequence.texts) + deepest <= self.context, "the head's cache is full"
+        results = [self._result(text) for text in texts]
+        return np.concatenate([state for state, _ in results]), {
+            row: logits[0] for row, (_, logits) in enumerate(results)
+        }
 
     def _append(self, sequence: FakeHeadSequence, text: tuple[int, ...]) -> None:
         assert len(sequence.texts) < self.context, "the head's cache is full"
         sequence.texts.append(text)
 
     def _result(self, text: tuple[int, ...]) -> tuple[Float32, Float32]:
-        state = np.array([[-1, self._target.number_of(text)]], np.float32)
-        return state, self._model.logits_after(text)[self.draft_ids]
+        state = np.array([[STATE, self._target.number_of(text)]], np.float32)
+        return state, self._model.logits_after(text)[self.draft_ids][None]

@@ -99,7 +99,6 @@ def siblings(name: str) -> None:
         drafter = registry.make(name, {"siblings": count}, setup)
         choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
         drafter.begin(choice.history[:1], choice)
-        _show(drafter, engine, [1, 2, 3])
         drafter.gate = Once()
         draft = drafter.propose(choice, 8)
         drafter.end()
@@ -116,6 +115,36 @@ def min_chance(name: str) -> None:
         lengths.append(len(_draft(name, [1, 2, 3], setup=setup, min_chance=least, siblings=0)))
     assert lengths[0] == 8
     assert lengths[1] < 8
+
+
+def _tree(engine: TinyEngine, **options: int) -> Draft:
+    """The guesses of a head that knows the target well enough to be unsure, at a large budget."""
+    drafter = registry.make("head", options, _setup(engine))
+    choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
+    drafter.begin(choice.history[:1], choice)
+    _show(drafter, engine, [1, 2, 3])
+    return drafter.propose(choice, 16)
+
+
+def head_branches() -> None:
+    """So many guesses at most behind each guess."""
+    for count in (1, 2, 4):
+        draft = _tree(TinyEngine(VOCAB), branches=count, width=2)
+        parents = range(-1, len(draft) - 1) if draft.parents is None else draft.parents.tolist()
+        assert max(sum(parent == node for parent in parents) for node in range(-1, len(draft))) == count
+
+
+def head_width() -> None:
+    """So many guesses of a position at most have guesses behind them."""
+    for count in (1, 2, 3):
+        draft = _tree(TinyEngine(VOCAB), branches=3, width=count)
+        assert draft.parents is not None
+        parents = draft.parents.tolist()
+        depths: list[int] = []
+        for parent in parents:
+            depths.append(0 if parent < 0 else depths[parent] + 1)
+        inner = [depths[node] for node in {*parents} - {-1}]
+        assert max(inner.count(depth) for depth in inner) == count
 
 
 def path() -> None:
@@ -159,12 +188,14 @@ CHECKS: dict[tuple[str, str], Callable[[], None]] = {
     ("suffix", "branches"): branches,
     ("draft-model", "precision"): precision,
     ("head", "path"): path,
+    ("head", "branches"): head_branches,
+    ("head", "width"): head_width,
     ("portfolio", "head"): head,
     **{(name, "remember"): lambda name=name: remember(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]
     **{(name, "corpus"): lambda name=name: corpus(name) for name in ("suffix", "portfolio")},  # type: ignore[misc]
     **{
         (name, "siblings"): lambda name=name: siblings(name)  # type: ignore[misc]
-        for name in ("draft-model", "head", "self-q4", "self-q8")
+        for name in ("draft-model", "self-q4", "self-q8")
     },
     **{
         (name, "min_chance"): lambda name=name: min_chance(name)  # type: ignore[misc]

@@ -61,25 +61,53 @@ def rows(model: TinyModel) -> tuple[Int32, Float32]:
 
 
 Result = tuple[bytes, bytes]
+# Guesses behind the last row that was read: (token, number of the guess before it, -1 = that row).
+CHAIN = [(5, -1), (300, 0), (7, 1)]
+TREE = [(5, -1), (9, -1), (300, 0), (301, 0), (7, 2), (8, 3), (6, 1)]
 
 
-def as_bytes(result: tuple[Float32, Float32]) -> Result:
-    return result[0].tobytes(), result[1].tobytes()
+def as_bytes(state: Float32, logits: Float32) -> Result:
+    return state.tobytes(), logits.tobytes()
 
 
-def guesses(head: NativeHead, sequence: _native.Sequence, state: Float32, tokens: list[int]) -> list[Result]:
-    """What comes of each of the guesses, one behind the other."""
-    found = []
-    for token in tokens:
-        state, logits = head.guess(sequence, token, state)
-        found.append(as_bytes((state, logits)))
-    return found
+def read(
+    head: NativeHead, sequence: _native.Sequence, rows: tuple[Int32, Float32], begin: int, end: int
+) -> tuple[Result, Float32, Float32]:
+    """The result as bytes, what was made of the hidden states, and the head's state."""
+    entry, state, logits = head.read(sequence, rows[0][begin:end], rows[1][begin:end])
+    return as_bytes(state, logits), entry, state
+
+
+def grown(
+    head: NativeHead,
+    sequence: _native.Sequence,
+    last: int,
+    begun: tuple[Result, Float32, Float32],
+    guesses: list[tuple[int, int]],
+) -> list[Result]:
+    """What comes of each of the guesses, which are made level by level, as the drafter makes them."""
+    _, entry, state = begun
+    levels: list[int] = []
+    for _, parent in guesses:
+        levels.append(0 if parent < 0 else levels[parent] + 1)
+    states, by_row = state, {}
+    tokens, given, parents, row_of = [last], [entry[0]], [-1], {-1: 0}
+    for level in range(max(levels, default=-1) + 1):
+        for node, (token, parent) in enumerate(guesses):
+            if levels[node] == level:
+                row_of[node] = len(tokens)
+                tokens.append(token)
+                given.append(states[row_of[parent]])
+                parents.append(row_of[parent])
+        arrays = np.array(tokens, np.int32), np.stack(given), np.array(parents, np.int32)
+        states, by_row = head.grow(sequence, *arrays)
+    return [as_bytes(states[row_of[node]], by_row[row_of[node]]) for node in range(len(guesses))]
 
 
 @pytest.fixture(scope="module")
 def one_by_one(head: NativeHead, rows: tuple[Int32, Float32]) -> list[Result]:
-    sequence, (tokens, fused) = head.new_sequence(), rows
-    return [as_bytes(head.read(sequence, tokens[i : i + 1], fused[i : i + 1])) for i in range(NUM_ROWS)]
+    sequence = head.new_sequence()
+    return [read(head, sequence, rows, i, i + 1)[0] for i in range(NUM_ROWS)]
 
 
 def test_what_a_pass_yields(head: NativeHead, one_by_one: list[Result], model: TinyModel) -> None:
@@ -95,53 +123,62 @@ def test_what_a_pass_yields(head: NativeHead, one_by_one: list[Result], model: T
 def test_any_number_of_rows(
     head: NativeHead, one_by_one: list[Result], rows: tuple[Int32, Float32], num: int
 ) -> None:
-    tokens, fused = rows
     sequence = head.new_sequence()
-    assert as_bytes(head.read(sequence, tokens[:num], fused[:num])) == one_by_one[num - 1]
+    assert read(head, sequence, rows, 0, num)[0] == one_by_one[num - 1]
     assert sequence.length == num
 
 
 def test_any_cut_and_what_follows(
     head: NativeHead, one_by_one: list[Result], rows: tuple[Int32, Float32]
 ) -> None:
-    tokens, fused = rows
-    whole = head.new_sequence()
-    state, _ = head.read(whole, tokens, fused)
-    expected = guesses(head, whole, state, [5, 300, 7])
+    whole, last = head.new_sequence(), int(rows[0][-1])
+    expected = grown(head, whole, last, read(head, whole, rows, 0, NUM_ROWS), TREE)
     for cuts in ([1, 2, 70], [64, 130], [7, 8, 9, 10]):
         sequence, begin = head.new_sequence(), 0
         for end in [*cuts, NUM_ROWS]:
-            state, logits = head.read(sequence, tokens[begin:end], fused[begin:end])
-            assert as_bytes((state, logits)) == one_by_one[end - 1]
+            begun = read(head, sequence, rows, begin, end)
+            assert begun[0] == one_by_one[end - 1]
             begin = end
-        assert guesses(head, sequence, state, [5, 300, 7]) == expected
+        assert grown(head, sequence, last, begun, TREE) == expected
 
 
-def test_guesses_after_a_rollback(head: NativeHead, rows: tuple[Int32, Float32]) -> None:
-    """What was guessed before, and how far, leaves no trace."""
-    tokens, fused = rows
-    sequence = head.new_sequence()
-    for num, wrong in ((30, [1, 2, 3, 4]), (62, [9] * 8), (64, [11]), (100, [])):
-        begin = sequence.length
-        state, _ = head.read(sequence, tokens[begin:num], fused[begin:num])
-        guesses(head, sequence, state, wrong)
-        assert sequence.length == num + len(wrong)
-        sequence.rollback(num)
-        again = guesses(head, sequence, state, [8, 6])
+@pytest.mark.parametrize("num", [1, 62, 63, 64, 65, 100])
+def test_a_guess_knows_its_path_and_nothing_else(
+    head: NativeHead, rows: tuple[Int32, Float32], num: int
+) -> None:
+    """Whatever other guesses the tree holds, and as if the guesses of its path had been read."""
+    sequence, last = head.new_sequence(), int(rows[0][num - 1])
+    begun = read(head, sequence, rows, 0, num)
+    found = grown(head, sequence, last, begun, TREE)
+    assert len(set(found)) == len(TREE)
+    assert sequence.length == num
+    chain = grown(head, sequence, last, begun, CHAIN)
+    assert chain == [found[0], found[2], found[4]]
+    assert grown(head, sequence, last, begun, [(9, -1), (6, 0)]) == [found[1], found[6]]
+
+
+def test_guesses_leave_no_trace(
+    head: NativeHead, one_by_one: list[Result], rows: tuple[Int32, Float32]
+) -> None:
+    """What was guessed before, and how far."""
+    sequence, begin = head.new_sequence(), 0
+    for num, wrong in ((30, TREE), (62, CHAIN), (64, [(11, -1)]), (100, [])):
+        begun, last = read(head, sequence, rows, begin, num), int(rows[0][num - 1])
+        assert begun[0] == one_by_one[num - 1]
+        grown(head, sequence, last, begun, wrong)
+        again = grown(head, sequence, last, begun, CHAIN)
         fresh = head.new_sequence()
-        state, _ = head.read(fresh, tokens[:num], fused[:num])
-        assert guesses(head, fresh, state, [8, 6]) == again
-        sequence.rollback(num)
+        assert grown(head, fresh, last, read(head, fresh, rows, 0, num), CHAIN) == again
+        begin = num
 
 
 def test_two_sequences_do_not_meet(
     head: NativeHead, one_by_one: list[Result], rows: tuple[Int32, Float32]
 ) -> None:
-    tokens, fused = rows
     first, second = head.new_sequence(), head.new_sequence()
     for i in range(3):
-        head.read(second, tokens[5 - i : 6 - i], fused[i : i + 1])
-        assert as_bytes(head.read(first, tokens[i : i + 1], fused[i : i + 1])) == one_by_one[i]
+        read(head, second, rows, 5 - i, 6 - i)
+        assert read(head, first, rows, i, i + 1)[0] == one_by_one[i]
 
 
 @pytest.mark.parametrize(
@@ -155,13 +192,12 @@ def test_any_thread_count_and_instruction_set(
     rows: tuple[Int32, Float32],
     settings: dict[str, Any],
 ) -> None:
-    other = head_of(model, kind, **settings)
-    (tokens, fused), found = rows, []
+    other, found = head_of(model, kind, **settings), []
     for each in (head, other):
         sequence = each.new_sequence()
-        state, logits = each.read(sequence, tokens[:70], fused[:70])
-        assert as_bytes((state, logits)) == one_by_one[69]
-        found.append(guesses(each, sequence, state, [5, 300, 7]))
+        begun = read(each, sequence, rows, 0, 70)
+        assert begun[0] == one_by_one[69]
+        found.append(grown(each, sequence, int(rows[0][69]), begun, TREE))
     assert found[0] == found[1]
 
 
@@ -169,10 +205,12 @@ def test_a_context_that_is_full_is_refused(tmp_path: Path) -> None:
     model = tiny_gguf(tmp_path / "m.gguf")
     head = head_of(model, KINDS[0], context=5)
     sequence = head.new_sequence()
-    zeros = np.zeros((5, 2 * model.width), np.float32)
-    state, _ = head.read(sequence, np.arange(5, dtype=np.int32), zeros)
+    begun = read(
+        head, sequence, (np.arange(6, dtype=np.int32), np.zeros((6, 2 * model.width), np.float32)), 0, 4
+    )
+    assert len(grown(head, sequence, 3, begun, CHAIN[:1])) == 1
     with pytest.raises(ValueError, match="context"):
-        head.guess(sequence, 1, state)
+        grown(head, sequence, 3, begun, CHAIN[:2])
 
 
 @pytest.fixture(scope="module")

@@ -73,12 +73,18 @@ def test_native_passes_are_the_modules(tmp_path: Path, format: str, report: Repo
 
     sequence, worst = native.new_sequence(), 0.0
     for t in range(NUM_ROWS):
-        row = native.read(sequence, tokens[t : t + 1], fused[t : t + 1])
-        for guess, (states, logits) in enumerate(expected[: NUM_ROWS - t]):
-            if guess:
-                row = native.guess(sequence, int(tokens[t + guess]), row[0])
-            for ours, truth in ((row[0][0], states[t + guess]), (row[1], logits[t + guess])):
-                worst = max(worst, float(np.abs(ours - truth).max() / np.abs(truth).max()))
-        sequence.rollback(t + 1)
+        entry, state, logits = native.read(sequence, tokens[t : t + 1], fused[t : t + 1])
+        num = min(NUM_GUESSES, NUM_ROWS - t)
+        given, found = [entry[0]], [(state[0], logits[0])]
+        for guess in range(1, num):
+            given.append(found[-1][0])
+            parents = np.arange(-1, guess, dtype=np.int32)
+            states, by_row = native.grow(sequence, tokens[t : t + guess + 1], np.stack(given), parents)
+            found.append((states[guess], by_row[guess]))
+        for guess, (ours, truth) in enumerate(zip(found, expected, strict=False)):
+            for mine, theirs in zip(ours, truth, strict=True):
+                worst = max(
+                    worst, float(np.abs(mine - theirs[t + guess]).max() / np.abs(theirs[t + guess]).max())
+                )
     report(f"{format}: largest difference {worst:.1e}")
     assert worst < CLOSE

@@ -123,10 +123,11 @@ def test_a_head_is_needed(setup: Setup) -> None:
         registry.make("head", {}, setup)
 
 
-@pytest.mark.parametrize("siblings", [-1, 5])
-def test_siblings_of_a_head_are_few(siblings: int) -> None:
-    with pytest.raises(ParameterError, match=f"siblings must be from 0 to 4, not {siblings}"):
-        registry.make("head", {"siblings": siblings}, SETUP)
+@pytest.mark.parametrize("option", ["branches", "width"])
+@pytest.mark.parametrize("value", [0, 9])
+def test_the_tree_of_a_head_is_small(option: str, value: int) -> None:
+    with pytest.raises(ParameterError, match=f"{option} must be from 1 to 8, not {value}"):
+        registry.make("head", {option: value}, SETUP)
 
 
 def test_a_second_model_is_needed_or_useless() -> None:

@@ -4,7 +4,44 @@ from __future__ import annotations
 
 import numpy as np
 
+from guessahead import tree
 from guessahead.types import Draft
+
+
+class Branches:
+    """A tree that grows level by level.
+
+    Nodes are numbered as they are added. reach: chance that a node and all above it are right.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.reach: list[float] = []
+        self._chances: list[float] = []
+
+    def add(self, parent: int, ranked: list[tuple[int, float]]) -> range:
+        """Guesses behind a node (tree.ROOT: the committed text), with their chances; returns their nodes."""
+        before = 1.0 if parent == tree.ROOT else self.reach[parent]
+        first = len(self.tokens)
+        for token, chance in ranked:
+            self.tokens.append(token)
+            self.parents.append(parent)
+            self._chances.append(chance)
+            self.reach.append(before * chance)
+        return range(first, len(self.tokens))
+
+    def draft(self, budget: int) -> Draft:
+        """The likeliest nodes; a parent is at least as likely as its children, and comes before them."""
+        order = sorted(range(len(self.tokens)), key=lambda node: (-self.reach[node], node))[:budget]
+        kept = sorted(order)
+        number = {node: i for i, node in enumerate(kept)}
+        parents = [number.get(self.parents[node], tree.ROOT) for node in kept]
+        return Draft(
+            np.array([self.tokens[node] for node in kept], np.int32),
+            None if parents == list(range(-1, len(kept) - 1)) else np.array(parents, np.int32),
+            np.array([self._chances[node] for node in kept], np.float32),
+        )
 
 
 class Grown:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from guessahead import _native, sampling
+from guessahead import _native, sampling, tree
 from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.growth import Grown
+from guessahead.drafters.growth import Branches
 from guessahead.errors import ParameterError, StateError
 from guessahead.rejection import Use
 from guessahead.types import Choice, Draft, Float32, Float64, Int32, SamplingParams, Verdict
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from guessahead.heads.native import NativeHead
 
 _CONSIDERED: Final = 48  # tokens that sampling may plausibly choose
-_LEAST: Final = 0.02  # a sibling less likely than this costs a row for nothing
+_LEAST: Final = 0.02  # beside another guess, one less likely than this costs a row for nothing
 # A head that was not asked for so many positions begins anew, at the last so many: what lies further back
 # hardly helps it, and reading costs time.
 _WINDOW: Final = 512
@@ -34,15 +34,18 @@ _WINDOW: Final = 512
 class HeadOptions:
     """path: folder of the head; "" = the one that belongs to the model, trained here or shipped.
 
-    siblings: second-best tokens offered beside each guess, 0 to 4; they cost the target rows.
+    branches: guesses for the same position behind each guess, 1 to 8. width: guesses of a position behind
+        which it goes on, 1 to 8. They cost the target rows, and the head next to nothing.
     """
 
     path: str = ""
-    siblings: int = 1
+    branches: int = 3
+    width: int = 3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.siblings <= 4:
-            raise ParameterError(f"siblings must be from 0 to 4, not {self.siblings}")
+        for name in ("branches", "width"):
+            if not 1 <= getattr(self, name) <= 8:
+                raise ParameterError(f"{name} must be from 1 to 8, not {getattr(self, name)}")
 
 
 class Head(Drafter):
@@ -97,28 +100,59 @@ class Head(Drafter):
         room = self._head.context - self._num_read - self._num_waiting
         if room < 0:
             return Draft()
-        grown, dists = Grown(budget), []
-        num_committed = len(choice.history)
-        state, logits = self._catch_up(sequence, choice)
-        while np.isfinite(logits).all():  # else the head is damaged, and guesses nothing
-            if self.draws is None:
-                ranked = self._rank(logits, choice, grown.num_main)
-            else:
-                # What was drawn must not decide anything about itself: its chance is that of the likeliest.
-                q = sampling.probabilities(self._spread(logits), choice)
-                drawn = self.draws.pick(Use.GUESS, q, num_committed, grown.num_main)
-                ranked = [(drawn, float(q.max()))]
-                dists.append(q)
-                choice = replace(choice, history=np.append(choice.history, np.int32(drawn)))
-            grown.add(ranked)
-            guess, sure = ranked[0]
-            if guess in choice.eos_ids or grown.num_main == min(budget, room + 1):
+        entry, state, logits = self._catch_up(sequence, choice)
+        if self.draws is not None:
+            return self._drawn(sequence, choice, (entry, state, logits), min(budget, room + 1))
+        found = Branches()
+        grown = _Rows(choice.history[-1:], entry)
+        behind = {tree.ROOT: (state[0], logits[0])}
+        reach = 1.0
+        for depth in range(min(budget, room + 1)):
+            fresh: list[int] = []
+            for node, (_, row) in behind.items():
+                fresh += found.add(node, self._rank(row, choice, depth))
+            best = sorted(fresh, key=lambda node: -found.reach[node])[: self._options.width]
+            best = [node for node in best if found.tokens[node] not in choice.eos_ids]
+            before, reach = reach, sum(found.reach[node] for node in best)
+            if depth + 1 == min(budget, room + 1) or reach <= 0.0:
                 break
-            if self.gate is not None and not self.gate.more(sure):
+            if self.gate is not None and not self.gate.more(reach / before):
                 break
-            state, logits = self._head.guess(sequence, guess, state)
-        draft = grown.draft()
-        return replace(draft, dists=tuple(dists)) if dists else draft
+            rows = [
+                grown.add(node, found.parents[node], found.tokens[node], behind[found.parents[node]][0])
+                for node in best
+            ]
+            states, by_row = self._head.grow(sequence, *grown.arrays())
+            behind = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
+        return found.draft(budget)
+
+    def _drawn(
+        self, sequence: _native.Sequence, choice: Choice, begun: tuple[Float32, Float32, Float32], most: int
+    ) -> Draft:
+        """A chain whose guesses are drawn (see `Drafter.draws`).
+
+        What was drawn must not decide anything about itself: its chance is that of the likeliest guess.
+        """
+        assert self.draws is not None
+        entry, state, logits = begun
+        grown, found = _Rows(choice.history[-1:], entry), Branches()
+        dists: list[Float64] = []
+        num_committed, parent, last = len(choice.history), tree.ROOT, state[0]
+        row = logits[0]
+        while np.isfinite(row).all():  # else the head is damaged, and guesses nothing
+            q = sampling.probabilities(self._spread(row), choice)
+            drawn = self.draws.pick(Use.GUESS, q, num_committed, len(dists))
+            dists.append(q)
+            choice = replace(choice, history=np.append(choice.history, np.int32(drawn)))
+            [node] = found.add(parent, [(drawn, float(q.max()))])
+            if drawn in choice.eos_ids or len(dists) == most:
+                break
+            if self.gate is not None and not self.gate.more(float(q.max())):
+                break
+            at = grown.add(node, parent, drawn, last)
+            states, by_row = self._head.grow(sequence, *grown.arrays())
+            parent, last, row = node, states[at], by_row[at]
+        return replace(found.draft(most), dists=tuple(dists)) if dists else Draft()
 
     def observe(self, verdict: Verdict) -> None:
         """All it has to learn came with `read`."""
@@ -142,7 +176,7 @@ class Head(Drafter):
             raise StateError("the head was asked for a draft outside begin ... end")
         return self._sequence
 
-    def _catch_up(self, sequence: _native.Sequence, choice: Choice) -> tuple[Float32, Float32]:
+    def _catch_up(self, sequence: _native.Sequence, choice: Choice) -> tuple[Float32, Float32, Float32]:
         """Read what the target has committed since, in place of the guesses."""
         sequence.rollback(self._num_read)
         fused = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
@@ -158,23 +192,45 @@ class Head(Drafter):
         return full
 
     def _rank(self, logits: Float32, choice: Choice, num_above: int) -> list[tuple[int, float]]:
-        """The next guess and its siblings, each with its chance. num_above: guesses before it."""
-        ids, siblings = self._head.draft_ids, self._options.siblings
+        """The likeliest guesses, each with its chance. num_above: guesses before them."""
+        ids, branches = self._head.draft_ids, self._options.branches
         if sampling.is_greedy(choice.params):
-            best, chances = _native.likeliest(logits, 1 + siblings)
+            best, chances = _native.likeliest(logits, branches)
             pairs = [(int(ids[i]), chance) for i, chance in zip(best, chances, strict=True)]
         else:
-            near = np.array(_native.likeliest(logits, _CONSIDERED)[0])
+            near = np.array(_native.likeliest(logits, _CONSIDERED)[0], np.int64)
+            if len(near) == 0:
+                return []  # the head is damaged
             values = logits[near].astype(np.float64) / choice.params.temperature
             near, values = _filtered(near, values, choice.params)
             seed = sampling.resolved_seed(choice)
             position = len(choice.history) + num_above
             values += sampling.gumbel_noise(seed, choice.stream, position, ids[near])
             weights = np.exp(values - values.max())
-            order = np.argsort(-weights, kind="stable")[: 1 + siblings]
+            order = np.argsort(-weights, kind="stable")[:branches]
             chances = weights[order] / weights.sum()
             pairs = list(zip(ids[near[order]].tolist(), chances.tolist(), strict=True))
         return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= _LEAST]
+
+
+class _Rows:
+    """What the head has run of a tree: the last row that it has read, then the guesses it went on from."""
+
+    def __init__(self, token: Int32, entry: Float32) -> None:
+        self._row_of = {tree.ROOT: 0}
+        self._tokens, self._states, self._parents = token.tolist(), [entry[0]], [-1]
+
+    def add(self, node: int, parent: int, token: int, state: Float32) -> int:
+        """state: the one in which the guess was made. Returns its row."""
+        row = self._row_of[node] = len(self._tokens)
+        self._tokens.append(token)
+        self._states.append(state)
+        self._parents.append(self._row_of[parent])
+        return row
+
+    def arrays(self) -> tuple[Int32, Float32, Int32]:
+        """Tokens, states and parents, for `NativeHead.grow`."""
+        return np.array(self._tokens, np.int32), np.stack(self._states), np.array(self._parents, np.int32)
 
 
 def _filtered(

@@ -47,30 +47,36 @@ class NativeHead:
     def new_sequence(self) -> _native.Sequence:
         return self._plan.new_sequence()
 
-    def read(self, sequence: _native.Sequence, next_ids: Int32, fused: Float32) -> tuple[Float32, Float32]:
+    def read(
+        self, sequence: _native.Sequence, next_ids: Int32, fused: Float32
+    ) -> tuple[Float32, Float32, Float32]:
         """Take in rows (the target's hidden states at t; the token at t + 1), and guess behind the last.
 
-        next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns the head's state
-        float32[1, width] and its logits float32[vocab_size].
+        next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns for the last row what
+        was made of its hidden states and the head's state, float32[1, width] each, and its logits
+        float32[1, vocab_size].
         """
         for begin in range(0, len(next_ids), MAX_ROWS):
-            part = next_ids[begin : begin + MAX_ROWS]
-            last = begin + len(part) == len(next_ids)
-            state, logits = self._run(sequence, part, fused[begin : begin + len(part)], last)
-        return state, logits
+            part = np.ascontiguousarray(next_ids[begin : begin + MAX_ROWS])
+            given = np.ascontiguousarray(fused[begin : begin + len(part)])
+            request = (sequence, part, None, len(part), self._chooser, 2, given)
+            [(_, logits, taps)] = self._plan.forward([request], _TAPS)
+        last = len(part) - 1
+        return taps[0][last:], taps[1][last:], (logits or {})[last][None]
 
-    def guess(self, sequence: _native.Sequence, token: int, state: Float32) -> tuple[Float32, Float32]:
-        """The same behind a guess: its token, and the head's state in which it was made."""
-        return self._run(sequence, np.array([token], np.int32), state, True)
+    def grow(
+        self, sequence: _native.Sequence, tokens: Int32, states: Float32, parents: Int32
+    ) -> tuple[Float32, dict[int, Float32]]:
+        """Go on behind guesses that hang below the last row that was read, which is row 0 here.
 
-    def _run(
-        self, sequence: _native.Sequence, tokens: Int32, given: Float32, choose: bool
-    ) -> tuple[Float32, Float32]:
-        chooser = self._chooser if choose else None
-        request = (sequence, tokens, None, len(tokens), chooser, choose, np.ascontiguousarray(given))
-        [(_, logits, taps)] = self._plan.forward([request], _TAP)
-        last = len(tokens) - 1
-        return taps[0][last:], (logits or {}).get(last, _NO_LOGITS)
+        tokens: int32[n]: of that row, then the guesses. states: float32[n, width]: what `read` made of its
+        hidden states; the state in which each guess was made. parents: int32[n], -1 for row 0. The guesses
+        are not kept. Returns the states float32[n, width], and row -> logits.
+        """
+        sequence.rollback(sequence.length - 1)  # row 0 runs again: a pass begins with a row that stays
+        request = (sequence, tokens, parents, 1, self._chooser, 2, states)
+        [(_, logits, taps)] = self._plan.forward([request], _TAPS)
+        return taps[1], logits or {}
 
 
 def load_head(engine: Engine, path: str = "") -> NativeHead | None:
@@ -87,8 +93,7 @@ def load_head(engine: Engine, path: str = "") -> NativeHead | None:
     return None if files is None else NativeHead(files, neighbour)
 
 
-_TAP: Final = [0]
-_NO_LOGITS: Final = np.empty(0, np.float32)
+_TAPS: Final = [0, 1]  # what the layer reads, and what it makes of it
 
 
 def _pack(files: HeadFiles, pool: _native.Pool) -> dict[str, _native.Matrix]:
@@ -135,6 +140,7 @@ def _describe(files: HeadFiles, matrices: dict[str, _native.Matrix], target: Nei
     plan.when_given(width)
     plan.given(state)
     plan.when_given(0)
+    plan.tap(state)
     both = buffer(2 * width, quantised=True)
     norm("input_layernorm", embedded, both)
     norm("hidden_norm", state, both, column=width)
