@@ -233,7 +233,7 @@ nb::tuple cached(const Sequence& s, int layer) {
 // One pass. Per request: (chosen int32[rows], {row: logits} or None, {tap: [rows, width]}).
 nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, const std::vector<int>& taps) {
   std::vector<Request> requests(tuples.size());
-  std::vector<bool> want_logits(tuples.size());
+  std::vector<int> want_logits(tuples.size());
   for (std::size_t i = 0; i < tuples.size(); ++i) {
     if (tuples[i].size() != 7) throw std::invalid_argument("forward: a request has seven parts");
     Request& r = requests[i];
@@ -248,7 +248,7 @@ nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, const std::ve
     }
     r.committed = nb::cast<int>(tuples[i][3]);
     r.chooser = tuples[i][4].is_none() ? nullptr : nb::cast<Chooser*>(tuples[i][4]);
-    want_logits[i] = nb::cast<bool>(tuples[i][5]);
+    want_logits[i] = nb::cast<int>(tuples[i][5]);
     if (tuples[i][6].is_none()) continue;
     const auto given = nb::cast<FloatRows>(tuples[i][6]);
     if (given.shape(0) != tokens.size()) throw std::invalid_argument("forward: one vector per token");
@@ -269,8 +269,8 @@ nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, const std::ve
       nb::dict rows;
       const std::size_t width = plan.logits_width();
       for (int row = 0; row < r.num; ++row) {
-        if (r.chosen[row] < 0) continue;
         const float* from = plan.logits_of(r.first_row + row);
+        if (from == nullptr || (want_logits[i] < 2 && r.chosen[row] < 0)) continue;
         rows[nb::int_(row)] = to_numpy(std::vector<float>(from, from + width), {width});
       }
       logits = rows;
@@ -413,8 +413,9 @@ NB_MODULE(_native, m) {
       .def_prop_ro("profile", &Plan::profile,
                    "Seconds per kind of operation since profiling was switched on.")
       .def("forward", &forward, nb::arg("requests"), nb::arg("taps") = std::vector<int>(),
-           "requests: (sequence, tokens, parents or None, committed, chooser or None, want logits, vectors "
-           "that come with the tokens or None). taps: whose hidden states to return.");
+           "requests: (sequence, tokens, parents or None, committed, chooser or None, logits wanted, vectors "
+           "that come with the tokens or None). logits wanted: 0 = none, 1 = of the rows that were chosen "
+           "for, 2 = of all from the last committed one on. taps: whose hidden states to return.");
 
   bind_choose(m);
 }

@@ -65,6 +65,7 @@ std::pair<std::vector<int32_t>, std::vector<double>> likeliest(Vector<float> log
   const size_t n = logits.size();
   if (n == 0) throw nb::value_error("likeliest: the row of logits is empty");
   const float most = *std::max_element(values, values + n);
+  if (!std::isfinite(most)) return {};
   constexpr float kFar = 16.0f;  // what lies so far below weighs nothing: 150,000 of them are 2 %
   double total = 0.0;
   std::vector<std::pair<float, int32_t>> near;
@@ -94,7 +95,8 @@ void bind_choose(nb::module_& m) {
       .def("choose", &choose, "logits"_a, "The token that follows history + pushed; logits: float32[vocab].")
       .def("push", &ga::Chooser::push, "token"_a, "Append a token to the path.");
   m.def("likeliest", &likeliest, "logits"_a, "count"_a,
-        "The largest logits and their chances (softmax), the likeliest first: (indices, chances).");
+        "The largest logits and their chances (softmax), the likeliest first: (indices, chances); empty where "
+        "the largest is not finite.");
   // The two numeric parts by themselves, for the test that they equal the twin's to the bit.
   m.def("gumbel_noise", &gumbel_noise, "seed"_a, "stream"_a, "position"_a, "token_ids"_a);
   m.def("softmax_weights", &softmax_weights, "distances"_a);

@@ -129,8 +129,9 @@ class Chooser:
     def push(self, token: int) -> None:
         """Append a token to the path."""
 
-# (sequence, tokens, parents or None, committed, chooser or None, want logits, float32[rows, n] or None)
-_Request = tuple[Sequence, _Int32, _Int32 | None, int, Chooser | None, bool, _Float32 | None]
+# (sequence, tokens, parents or None, committed, chooser or None, logits wanted, float32[rows, n] or None)
+# logits wanted: 0 = none, 1 = of the rows that were chosen for, 2 = of all from the last committed one on
+_Request = tuple[Sequence, _Int32, _Int32 | None, int, Chooser | None, int, _Float32 | None]
 # (chosen, row -> logits or None, tap -> float32[rows, width])
 _Output = tuple[_Int32, dict[int, _Float32] | None, dict[int, _Float32]]
 
@@ -217,7 +218,10 @@ class Plan:
         """One pass over the rows of all requests. taps: whose hidden states to return."""
 
 def likeliest(logits: _Float32, count: int) -> tuple[list[int], list[float]]:
-    """The largest logits and their chances (softmax), the likeliest first: (indices, chances)."""
+    """The largest logits and their chances (softmax), the likeliest first: (indices, chances).
+
+    Empty where the largest is not finite.
+    """
 
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
 def softmax_weights(distances: _Float64) -> list[int]: ...

@@ -46,7 +46,7 @@ TRUE_TO_ITS_WORD: Final[Prior] = (_MIDDLES, _MIDDLES)
 class Track:
     """What one drafter's guesses were worth in one generation.
 
-    num_hits, num_trials: guesses that were right, and all that were compared with the text.
+    num_hits, num_trials: positions where one of its guesses was right, and all that it had guesses for.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class Track:
 
     @property
     def mean(self) -> float:
-        """How often the next guess of this drafter is right, whatever it will be."""
+        """How often one of this drafter's guesses for the next position is right, whatever they will be."""
         return self._mean
 
     def chance(self, confidence: float, depth: int) -> float:
@@ -101,11 +101,11 @@ class Track:
         tried = self._tried[index] = self._tried[index] * BUCKET_MEMORY + 1.0
         hits = self._hit[index] = self._hit[index] * BUCKET_MEMORY + hit
         self._of_bucket[index] = hits / tried
+
+    def record_position(self, hit: bool) -> None:
+        """One of the guesses for a position, behind right ones, was right, or none was."""
         self.num_trials += 1
         self.num_hits += hit
-        self._learn_mean(hit)
-
-    def _learn_mean(self, hit: bool) -> None:
         long, short = self._long, self._short
         long[0], long[1] = long[0] * LONG_MEMORY + 1.0, long[1] * LONG_MEMORY + hit
         short[0], short[1] = short[0] * SHORT_MEMORY + 1.0, short[1] * SHORT_MEMORY + hit

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from guessahead import tree
 from guessahead.gate import ChainGate, best_chain
 from guessahead.guesses import SMALL_LAG, Guesses, Member
 
@@ -115,7 +116,7 @@ class Asker:
     def _ask(self, member: Member, step: Step, most: int, lag: int) -> bool:
         started = self._clock()
         draft = member.drafter.propose(step.choice, most)
-        member.learn_costs(self._clock() - started, len(draft), lag)
+        member.learn_costs(self._clock() - started, tree.height(draft), lag)
         if len(draft):
             step.found.add(draft, member)
         return len(draft) > 0

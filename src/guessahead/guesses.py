@@ -36,7 +36,7 @@ class Member:
         self.reason = ""
 
     def learn_costs(self, seconds: float, num_guesses: int, lag: int) -> None:
-        """A question took so long."""
+        """A question took so long. num_guesses: one behind the other; those beside them cost nothing."""
         if not self.drafter.pays_per_guess:
             self.ask_seconds += (seconds - self.ask_seconds) * (1 - ASK_MEMORY if self.ask_seconds else 1.0)
             return
@@ -157,6 +157,7 @@ def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, 
     """
     for token in token_ids:
         followed = -1
+        found: dict[Member, bool] = {}
         for child in guessed.kids.get(node, ()):
             hit = guessed.tokens[child] == token
             if hit:
@@ -164,6 +165,9 @@ def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, 
             depth = guessed.depths[child]
             for member, confidence in guessed.sources[child]:
                 member.track.record(confidence, depth, hit)
+                found[member] = hit or found.get(member, False)
+        for member, hit in found.items():
+            member.track.record_position(hit)
         if followed < 0:
             return None
         node = followed

@@ -16,6 +16,7 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError, PromptError, StateError, TokenizerError
 from guessahead.gguf import GGMLType
+from guessahead.heads import NativeHead, load_head
 from guessahead.options import GenerateOptions, OptionArguments, documented
 from guessahead.prefix import KeptPrefix
 from guessahead.run import Chunk, Request
@@ -59,6 +60,7 @@ class LanguageModel:
         self._at_precision = at_precision
         self._bits_per_weight = bits_per_weight
         self._lower: dict[str, Engine] = {}
+        self._heads: dict[str, NativeHead | None] = {}
         self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
         self._other_tokenizer: WeakSet[Tokenizer] = WeakSet()
         self._prefix: KeptPrefix | None = None
@@ -114,9 +116,16 @@ class LanguageModel:
             draft_model.engine if draft_model is not None else None,
             self.tokenizer,
             self._engine_at if self._at_precision is not None else None,
+            self._head_at,
             draft_tokenizer=self._unlike(draft_model.tokenizer) if draft_model is not None else None,
             draft_at_precision=draft_model.engine_below() if draft_model is not None else None,
         )
+
+    def _head_at(self, path: str) -> NativeHead | None:
+        """The draft head in a folder, or the one that belongs to this model (""); loaded once."""
+        if path not in self._heads:
+            self._heads[path] = load_head(self.engine, path)
+        return self._heads[path]
 
     def _unlike(self, tokenizer: Tokenizer) -> Tokenizer | None:
         """The tokenizer, if its ids mean something else than this model's; they are compared once."""

@@ -87,8 +87,9 @@ def equip(drafter: Drafter, draws: Draws | None) -> None:
     """
     for each in (drafter, *drafter.members):
         if draws is not None and each.pays_per_guess and not each.gives_dists:
+            way = f" ({each.note})" if each.note else ""
             raise ParameterError(
-                f"drafter {each.name!r} does not draw its guesses from a known distribution, which "
+                f"drafter {each.name!r}{way} does not draw its guesses from a known distribution, which "
                 "acceptance 'rejection' needs: take acceptance 'identical' or another drafter"
             )
         each.draws = draws

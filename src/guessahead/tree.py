@@ -51,6 +51,11 @@ def depths(draft: Draft) -> Int32:
     return result
 
 
+def height(draft: Draft) -> int:
+    """How many guesses stand one behind the other, on the longest path."""
+    return len(draft) if draft.parents is None else int(depths(draft).max(initial=0))
+
+
 def positions(draft: Draft, num_committed: int) -> Int32:
     """int32[n]: the position of every node; the last committed token is at num_committed - 1."""
     return (depths(draft) + (num_committed - 1)).astype(np.int32)

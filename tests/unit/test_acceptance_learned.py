@@ -45,7 +45,7 @@ def test_a_drafter_that_starts_to_fail_is_noticed_in_all_buckets() -> None:
 def test_the_mean_is_steady_on_steady_text(right: float) -> None:
     dice, track, seen = random.Random(3), Track(), []
     for count in range(2000):
-        track.record(0.5, 0, dice.random() < right)
+        track.record_position(dice.random() < right)
         if count > 300:
             seen.append(track.mean)
     assert sum(seen) / len(seen) == pytest.approx(right, abs=0.03)
@@ -55,9 +55,9 @@ def test_the_mean_is_steady_on_steady_text(right: float) -> None:
 def test_the_mean_follows_a_turn() -> None:
     track = Track()
     for _ in range(300):
-        track.record(0.5, 0, False)
+        track.record_position(False)
     for _ in range(16):
-        track.record(0.5, 0, True)
+        track.record_position(True)
     assert track.mean > 0.6
 
 
@@ -66,4 +66,5 @@ def test_any_confidence_is_taken(confidence: float) -> None:
     track = Track()
     for _ in range(500):
         track.record(confidence, 0, True)
+        track.record_position(True)
     assert 0.0 < track.chance(confidence, 0) <= MOST < 1.0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from guessahead.types import Int32
 
 _LEAST_TOKENS = 20_000
+_TELL = 10.0  # seconds between two lines
 
 
 @click.command("train")
@@ -140,10 +141,14 @@ def _learn(
 
 def _writing(wanted: int) -> Callable[[int], None]:
     """Tells how far the writing is."""
-    began = perf_counter()
+    began, told = perf_counter(), -_TELL
 
     def tell(tokens: int) -> None:
+        nonlocal told
         seconds = perf_counter() - began
+        if seconds - told < _TELL and tokens < wanted:
+            return
+        told = seconds
         left = seconds / tokens * max(wanted - tokens, 0)
         _say(f"written {min(tokens, wanted):,} of {wanted:,} tokens, {_minutes(left)} left")
 

@@ -7,14 +7,16 @@ which drafter serves it. At a fixed gamma there is nothing to weigh with, and th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from guessahead import tree
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.head import Head, HeadOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
-from guessahead.types import Choice, Draft, Int32, Verdict
+from guessahead.types import Choice, Draft, Float32, Int32, Verdict
 
 # At a fixed gamma a model is asked unless the text's own repetition is this sure of its first guess: then the
 # model would most likely say the same, and take its time for it.
@@ -23,10 +25,11 @@ SURE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class PortfolioOptions:
-    """remember, corpus: as for `suffix`."""
+    """remember, corpus: as for `suffix`. head: whether to use the model's draft head, if it has one."""
 
     remember: int = 0
     corpus: str = ""
+    head: bool = True
 
     def __post_init__(self) -> None:
         self.suffix()  # checks the ranges
@@ -37,17 +40,20 @@ class PortfolioOptions:
 
 
 class Portfolio(Drafter):
-    """`suffix`, and `draft-model` if there is a second model; their guesses are merged into one tree."""
+    """`suffix`; `head` if the model has one; `draft-model` if there is a second model: in one tree."""
 
     name: ClassVar[str] = "portfolio"
     Options: ClassVar[type] = PortfolioOptions
     takes_draft_engine: ClassVar[bool] = True
 
     def __init__(self, options: PortfolioOptions, setup: Setup) -> None:
-        suffix = Suffix(options.suffix(), setup)
-        self._members: tuple[Drafter, ...] = (suffix,)
+        members: list[Drafter] = [Suffix(options.suffix(), setup)]
+        if options.head and setup.head is not None and setup.head("") is not None:
+            members.append(Head(HeadOptions(), setup))
         if setup.draft_engine is not None:
-            self._members = (suffix, DraftModel.make(DraftModelOptions(), setup))
+            members.append(DraftModel.make(DraftModelOptions(), setup))
+        self._members = tuple(members)
+        self.needs_hidden = tuple(sorted({layer for member in members for layer in member.needs_hidden}))
 
     @property
     def members(self) -> tuple[Drafter, ...]:
@@ -75,6 +81,11 @@ class Portfolio(Drafter):
         if not drafts:
             return Draft()
         return tree.merge([draft for draft, _ in drafts], [name for _, name in drafts], budget)
+
+    def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
+        for member in self._members:
+            if member.needs_hidden:
+                member.read(first, hidden)
 
     def observe(self, verdict: Verdict) -> None:
         for member in self._members:

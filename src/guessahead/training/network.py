@@ -84,7 +84,8 @@ class Memory:
             # Rows before the first have no such predecessor; what they yield is never looked at.
             parts.append((query * key_then.roll(back, 2)).sum(-1, keepdim=True).float() * scale)
         if step == 0:
-            return (parts[0].softmax(-1).to(value.dtype) @ value).to(query.dtype)
+            only: Tensor = parts[0].softmax(-1).to(value.dtype) @ value
+            return only
         weights = torch.cat(parts, -1).softmax(-1).to(value.dtype)
         result = weights[..., :time] @ self._values[0]
         for back, value_then in enumerate(reversed(self._values[1:])):

@@ -1,8 +1,8 @@
 """The layout of `speculators` (EAGLE-3), which vLLM reads: bfloat16 weights and a configuration.
 
 As vLLM reads it (llama_eagle3.py and configs/speculators there): layer number i among
-`eagle_aux_hidden_state_layer_ids` means what enters layer i; `d2t` holds, for each token of the head, how much
-is added to its number to get the target's; the residual stream is what comes before `hidden_norm`
+`eagle_aux_hidden_state_layer_ids` means what enters layer i; `d2t` holds, for each token of the head, how
+much is added to its number to get the target's; the residual stream is what comes before `hidden_norm`
 (norm_before_residual = false).
 """
 

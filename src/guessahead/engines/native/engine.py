@@ -13,6 +13,7 @@ from guessahead.engines.base import EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.engines.native.architectures import ARCHITECTURES, Settings
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.needs import memory_needs
+from guessahead.engines.native.neighbour import Neighbour, fingerprint
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
 from guessahead.gguf import GGUFFile
 from guessahead.sampling import chooser_arguments
@@ -97,6 +98,7 @@ class NativeEngine:
     def __init__(self, plan: _native.Plan, info: EngineInfo) -> None:
         self._plan, self._info = plan, info
         self.calibration_key: str | None = None  # with the model: all that its pass times depend on
+        self.neighbour: Neighbour | None = None  # what a draft head needs of it
 
     @classmethod
     def from_gguf(
@@ -158,6 +160,15 @@ class NativeEngine:
             max_rows=MAX_ROWS,
         )
         engine = cls(built.plan, info)
+        engine.neighbour = Neighbour(
+            fingerprint(config.architecture, config.num_layers, config.vocab_size, built.last_norm),
+            pool,
+            built.embeddings,
+            built.plan.isa,
+            activations == "int8",
+            config.num_layers,
+            context,
+        )
         engine.calibration_key = f"{built.plan.isa} {threads} {activations}"
         return engine
 
