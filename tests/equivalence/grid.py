@@ -121,6 +121,7 @@ def text_world(arch: str) -> World:
         max_tokens=20,
         seeds=(0, 1, 2),
         gammas=(0, 1, 2, 3, 5, 8),
+        head=NativeHead(tiny_head(target.engine, "Q8_0", {"lm_head": "Q4_1"}), target.engine.neighbour),
     )
 
 
@@ -249,6 +250,12 @@ def plain_decoding(world: World, setting: str, request: Request) -> Generation:
     if key not in world.plain:
         _, world.plain[key] = run(world, make_drafter("none", world), request)
     return world.plain[key]
+
+
+def num_compared(world: World, setting: str) -> int:
+    """How many tokens `check` compares, per drafter."""
+    plain = [plain_decoding(world, setting, request) for request in requests(world, setting)]
+    return len(world.gammas) * sum(len(generation.token_ids) for generation in plain)
 
 
 def check(world: World, name: str, setting: str) -> list[Generation]:

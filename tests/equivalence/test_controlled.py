@@ -18,13 +18,17 @@ from guessahead.decoder import SpeculativeDecoder
 from guessahead.drafters.base import Drafter
 from guessahead.run import Chunk, Request
 from guessahead.types import Generation
+from tests.conftest import Report
 from tests.equivalence.grid import (
     DRAFTERS,
     SETTINGS,
+    WORLDS,
     World,
+    check,
     check_equal,
     make_drafter,
     native_world,
+    num_compared,
     requests,
     run,
     tiny_world,
@@ -97,7 +101,24 @@ def test_the_controller_drafts_much_and_little() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_tenfold(world: World, drafter: str, setting: str) -> None:
-    many = replace(world, seeds=range(10 * len(world.seeds)))
-    num_tokens = sum(len(g.token_ids) for g in check_controlled(many, drafter, setting, range(10)))
-    assert num_tokens > 0
+def test_tenfold(world: World, drafter: str, setting: str, report: Report) -> None:
+    """Ten times the seeds of the grid, at two draft lengths and as two controllers like: a million tokens.
+
+    That many with all drafters, settings and worlds together; `test_tenfold_is_large` counts.
+    """
+    many = replace(world, seeds=range(10 * len(world.seeds)), gammas=(3, 8))
+    found = check(many, drafter, setting)
+    found += check_controlled(many, drafter, setting, range(2))
+    num_tokens = sum(len(generation.token_ids) for generation in found)
+    assert num_tokens == 2 * num_compared(many, setting)
+    report(f"{num_tokens} tokens compared")
+
+
+@pytest.mark.long
+def test_tenfold_is_large() -> None:
+    num_tokens = 0
+    for make in WORLDS.values():
+        world = make()
+        many = replace(world, seeds=range(10 * len(world.seeds)), gammas=(3, 8))
+        num_tokens += sum(2 * num_compared(many, setting) for setting in SETTINGS)
+    assert num_tokens * len(DRAFTERS) >= 1_000_000

@@ -11,14 +11,59 @@ import pytest
 import guessahead.decoder
 from guessahead.accept import accept
 from guessahead.types import Choice, Draft, Float32, Int32, Verdict
-from tests.equivalence.grid import DRAFTERS, SETTINGS, World, check, tiny_world
+from tests.conftest import Report
+from tests.equivalence.grid import (
+    DRAFTERS,
+    SETTINGS,
+    WORLDS,
+    World,
+    check,
+    make_drafter,
+    num_compared,
+    plain_decoding,
+    requests,
+    run,
+    tiny_world,
+)
 from tests.fakes import FakeSequence, TinyEngine
+
+# The drafters whose guesses branch.
+TREES = ("draft-model", "portfolio", "self-q4", "self-q8", "suffix", "tree-oracle", "tree-hostile")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_output_is_plain(world: World, drafter: str, setting: str) -> None:
-    check(world, drafter, setting)
+    found = check(world, drafter, setting)
+    assert sum(len(generation.token_ids) for generation in found) == num_compared(world, setting)
+
+
+def test_the_grid_is_large(report: Report) -> None:
+    """All of `test_output_is_plain` together, and of its half in which guesses form trees."""
+    num_tokens = sum(num_compared(make(), setting) for make in WORLDS.values() for setting in SETTINGS)
+    trees = [name for name in DRAFTERS if name in TREES]
+    report(f"{num_tokens * len(DRAFTERS)} tokens compared, {num_tokens * len(trees)} of them with trees")
+    assert num_tokens * len(DRAFTERS) >= 100_000
+    assert num_tokens * len(trees) >= 50_000
+
+
+def test_trees_are_trees() -> None:
+    world = replace(tiny_world(), gammas=(8,), seeds=(0, 1))
+    for name in TREES:
+        assert any(is_tree(world, name, setting) for setting in SETTINGS), name
+
+
+def is_tree(world: World, name: str, setting: str) -> bool:
+    """Whether it makes a draft of two branches somewhere."""
+    for request in requests(world, setting, gamma=8):
+        text = [*request.prompt_ids.tolist(), *plain_decoding(world, setting, request).token_ids]
+        _, found = run(world, make_drafter(name, world, text), replace(request, trace=True))
+        assert found.trace is not None
+        for step in found.trace["steps"]:
+            parents = step["draft"]["parents"]
+            if parents != list(range(-1, len(parents) - 1)):
+                return True
+    return False
 
 
 def test_the_grid_visits_every_outcome() -> None:

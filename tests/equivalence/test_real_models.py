@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import geometric_mean
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.equivalence.grid import (
     SETTINGS,
     World,
     check,
+    num_compared,
     plain_decoding,
     requests,
     run,
@@ -50,6 +52,22 @@ def test_output_of_smollm2_is_plain(smollm2: World, drafter: str, report: Report
         assert num_tested > 500
     else:
         assert 20 < num_accepted < num_tested
+
+
+def test_the_smollm2_grid_is_large(smollm2: World, report: Report) -> None:
+    num_tokens = len(DRAFTERS) * sum(num_compared(smollm2, setting) for setting in SETTINGS)
+    report(f"{num_tokens} tokens compared")
+    assert num_tokens >= 10_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_tenfold_on_smollm2(smollm2: World, drafter: str, report: Report) -> None:
+    many = replace(smollm2, seeds=range(10 * len(smollm2.seeds)))
+    found = [generation for setting in SETTINGS for generation in check(many, drafter, setting)]
+    num_tokens = sum(len(generation.token_ids) for generation in found)
+    report(f"{num_tokens} tokens compared")
+    assert num_tokens * len(DRAFTERS) >= 100_000
 
 
 def test_the_smollm2_grid_visits_every_end(smollm2: World) -> None:
