@@ -102,6 +102,14 @@ def test_stats_and_compare(chat: Chatting) -> None:
     assert "identical: yes (12/12 tokens)" in result.stderr
 
 
+def test_compare_has_no_meaning_with_the_classic_rule(chat: Chatting) -> None:
+    arguments = ("--temperature", "1", "--acceptance", "rejection")
+    result = chat("the quick brown fox", "/compare", arguments=arguments)
+    assert result.exit_code == 0, result.output
+    assert "acceptance 'rejection'" in result.stderr
+    assert "identical: " not in result.stderr
+
+
 def test_drafter(chat: Chatting) -> None:
     result = chat("/drafter", "/drafter none", "the fox", "/stats", "/drafter nobody", "/drafter draft-model")
     lines = result.stderr.splitlines()

@@ -54,6 +54,8 @@ def refused(result: Result, *words: str) -> None:
         (("-o", "min_ngram"), ("--drafter-option", "NAME=VALUE")),
         (("--raw", "--system", "x"), ("system", "raw")),
         (("--logprobs", "2"), ("--logprobs", "--json")),
+        (("--acceptance", "exact"), ("acceptance", "exact", "identical", "rejection")),
+        (("--acceptance", "rejection", "--temperature", "1", "--compare"), ("rejection", "compare")),
         (("--json", "--logprobs", "-1"), ("logprobs",)),
         (("--json", "--show-draft"), ("--show-draft", "--json")),
         (("--repeat", "2"), ("--repeat", "--compare")),
@@ -132,6 +134,14 @@ def test_a_pair_with_different_tokenizers_works(generate: Generate, tiny: TinyMo
         ours = generate("--draft-model", str(draft_model))
         assert (ours.exit_code, ours.stdout) == (0, plain.stdout)
         assert note in ours.stderr
+
+
+def test_a_draft_model_that_cannot_serve_the_classic_rule(
+    generate: Generate, tiny: TinyModel, tmp_path: Path
+) -> None:
+    other = str(with_other_tokenizer(tiny.path, tmp_path / "other.gguf"))
+    options = ("--draft-model", other, "--temperature", "1", "--acceptance", "rejection")
+    refused(generate(*options), "draft-model", "another tokenizer", "rejection", "identical")
 
 
 def test_a_draft_model_that_has_no_lower_precision(generate: Generate, tiny: TinyModel) -> None:

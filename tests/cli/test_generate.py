@@ -147,6 +147,18 @@ def test_draft_model(document: Document, tiny: TinyModel, other_tiny: TinyModel)
     assert other["stats"]["alpha"] < 1.0
 
 
+def test_acceptance(document: Document, other_tiny: TinyModel) -> None:
+    drafting = ("--drafter", "draft-model", "--draft-model", str(other_tiny.path), "--gamma", "3")
+    classic = ("--acceptance", "rejection")
+    assert document(*drafting, *classic)["token_ids"] == document(*drafting)["token_ids"], "greedy"
+    ours = document(*drafting, *classic, *SAMPLED)
+    assert ours["token_ids"] != document(*drafting, *SAMPLED)["token_ids"]
+    assert ours["token_ids"] == document(*drafting, *classic, *SAMPLED)["token_ids"]
+    assert ours["stats"]["num_drafted"] > 0
+    undrawn = ("--drafter", "suffix", *SAMPLED)
+    assert document(*undrawn, *classic)["token_ids"] == document(*undrawn)["token_ids"]
+
+
 def test_model_takes_a_file(tiny: TinyModel, other_tiny: TinyModel) -> None:
     one = run("generate", "-m", str(tiny.path), "--max-tokens", "9", PROMPT)
     other = run("generate", "--model", str(other_tiny.path), "--max-tokens", "9", PROMPT)
