@@ -19,6 +19,7 @@ from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError
 from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
 from guessahead.types import Choice, Float32, Generation, SamplingParams
+from tests.conftest import Report
 from tests.fakes import FakeTokenizer, ScriptEngine, decode, letters, request
 from tests.fakes import plain as plain_decoding
 from tests.second_tokenizer import with_other_tokenizer
@@ -172,3 +173,31 @@ def test_options_and_settings_that_cannot_be_honoured(pair: Any) -> None:
         target.generate(
             "a", raw=True, drafter="draft-model", draft_model=draft, drafter_options={"precision": "q4"}
         )
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("target", "draft"),
+    [("smollm2-135m", "qwen2.5-coder-0.5b"), ("qwen2.5-coder-0.5b", "smollm2-135m")],
+)
+def test_real_models_of_two_families(target: str, draft: str, report: Report) -> None:
+    """Code, and characters of several tokens, greedy and sampled."""
+    lm, other = ga.load(target, context=1024), ga.load(draft, context=1024)
+    prompts = (
+        "Write a Python function that returns the n-th Fibonacci number, with a docstring.",
+        "Write the numbers 1 to 9 in Chinese characters, each with an emoji.",
+    )
+    for sampling in ({}, {"temperature": 0.8, "top_p": 0.95}):
+        num_tested = num_accepted = 0
+        for prompt in prompts:
+            settings: dict[str, Any] = {"max_tokens": 64, "seed": 1} | sampling
+            plain = lm.generate(prompt, drafter="none", **settings)
+            for gamma in (4, None):
+                ours = lm.generate(prompt, drafter="draft-model", draft_model=other, gamma=gamma, **settings)
+                assert ours.token_ids == plain.token_ids
+                assert (ours.text, ours.finish_reason) == (plain.text, plain.finish_reason)
+                assert ours.stats.note == "another tokenizer: drafts as text"
+                num_tested += ours.stats.num_tested
+                num_accepted += ours.stats.num_accepted
+        report(f"{draft} for {target}, {sampling or 'greedy'}: alpha {num_accepted / num_tested:.2f}")
+        assert num_accepted > 0.2 * num_tested
