@@ -149,7 +149,7 @@ def smollm2_world(folder: Path) -> World:
         prompts=[target.tokenizer.encode(text, special=True) for text in texts],
         stops=("e sky", ", ", "\n\n"),
         max_tokens=20,
-        seeds=(0, 1, 2),
+        seeds=(0, 1, 2, 3),
         gammas=(1, 3, 8),
         head=load_head(target.engine) or NativeHead(tiny_head(target.engine), target.engine.neighbour),
     )
