@@ -9,7 +9,7 @@ from guessahead.drafters import registry, suffix_texts
 from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError
 from guessahead.types import Choice, Draft, SamplingParams
-from tests.fakes import TinyEngine, letters
+from tests.fakes import ScriptEngine, TinyEngine, decode, letters, request
 
 SETUP = Setup(TinyEngine(), tokenizer=letters(26))  # type: ignore[arg-type]
 
@@ -65,6 +65,21 @@ def test_remembered_outputs_are_bounded() -> None:
     assert len(shelf.automata()) == 2
     newest = shelf.automata()[0]
     assert newest.step(*newest.step(0, 0, 29), 30)[1] == 2, "the last output is there"
+
+
+def test_an_output_is_remembered_to_its_end() -> None:
+    """Also what came after the last question, and of an answer that was never asked about."""
+    for script in ([3, 4, 5, 6, 7, 8, 9], [3, 4]):
+        engine = ScriptEngine([0, 1, 2, *script, 20], 26)
+        made = registry.make("suffix", {"remember": 100}, Setup(engine))  # type: ignore[arg-type]
+        asked = request([0, 1, 2], len(script), gamma=None)
+        assert decode(engine, made, letters(26), asked).token_ids == tuple(script)
+        [automaton] = suffix_texts.shelf(engine, 100).automata()  # type: ignore[arg-type]
+        state, length = 0, 0
+        for token in script:
+            state, length = automaton.step(state, length, token)
+        assert length == len(script)
+        assert automaton.num_tokens == len(script) + 1, "and nothing of the prompt"
 
 
 def test_nothing_is_remembered_unless_asked() -> None:

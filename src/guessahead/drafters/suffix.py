@@ -19,7 +19,7 @@ from guessahead.drafters import suffix_texts
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.errors import ParameterError
 from guessahead.suffix_automaton import START, SuffixAutomaton
-from guessahead.types import Choice, Draft, Int32
+from guessahead.types import EMPTY_IDS, Choice, Draft, Int32, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,8 @@ class Suffix(Drafter):
         self._corpus = suffix_texts.corpus(options.corpus, setup.tokenizer) if options.corpus else None
         self._own = SuffixAutomaton()
         self._readers: list[_Reader] = []
-        self._output: list[int] = []
+        self._kept = EMPTY_IDS  # prompt and output as of the last `propose`, and what came after it
+        self._since: list[Int32] = []
         self._num_prompt = 0
 
     def begin(self, prompt_ids: Int32, choice: Choice) -> None:
@@ -86,15 +87,14 @@ class Suffix(Drafter):
         others = [*self._shelf.automata(), *([self._corpus] if self._corpus else [])]
         self._readers = [_Reader(automaton) for automaton in others]
         self._num_prompt = len(prompt_ids)
-        self._output = []
+        self._kept, self._since = prompt_ids, []
 
     def propose(self, choice: Choice, budget: int) -> Draft:
         fresh = choice.history[self._own.num_tokens :].tolist()
         self._own.extend(fresh)
         for reader in self._readers:
             reader.read(fresh)
-        if self._options.remember:
-            self._output = choice.history[self._num_prompt :].tolist()
+        self._kept, self._since = choice.history, []
         automaton, (state, length) = self._own, self._own.longest_match
         for reader in self._readers:
             if reader.length > length + 1:  # what stands in this very text is closer to it
@@ -103,10 +103,15 @@ class Suffix(Drafter):
             return Draft()
         return self._grow(automaton, state, length, budget)
 
+    def observe(self, verdict: Verdict) -> None:
+        self._since.append(verdict.token_ids)
+
     def end(self) -> None:
-        if self._output:
-            self._shelf.add(self._output)
-        self._own, self._readers, self._output = SuffixAutomaton(), [], []
+        if self._options.remember:
+            output = np.concatenate([self._kept[self._num_prompt :], *self._since])
+            self._shelf.add(output.tolist())
+        self._own, self._readers = SuffixAutomaton(), []
+        self._kept, self._since = EMPTY_IDS, []
 
     def _grow(self, automaton: SuffixAutomaton, state: int, length: int, budget: int) -> Draft:
         """The likeliest guesses, a tree where several are likely: best first."""

@@ -47,7 +47,7 @@ class Shelf:
     def add(self, output: Sequence[int]) -> None:
         """Keep a finished output (its last half of max_tokens, if it is longer)."""
         room = self._max_tokens // 2
-        if room < 2:
+        if room < 2 or not output:
             return
         with self._lock:
             kept = list(output[-(room - 1) :])
