@@ -11,7 +11,7 @@ sides go on from the same words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -68,7 +68,7 @@ def measure_text(
     num_given = max(1, min(32, len(token_ids) // 4)) if num_given is None else num_given
     if not 1 <= num_given < len(token_ids):
         raise PromptError(f"{name} has {len(token_ids)} tokens, of which {num_given} are given")
-    text = _Text(token_ids, num_given, params, tuple(eos_ids))
+    text = _Text(token_ids, num_given, params, tuple(eos_ids), _hidden(engine, token_ids, drafter))
     if not sampling.is_greedy(params) and draft_engine is not None and drafter.needs_draft_engine:
         text.draft(drafter, gamma, clock, text.places[:_TIMED])
         values = [
@@ -82,13 +82,19 @@ def measure_text(
 class _Text:
     """A text, and what was guessed at its places.
 
+    hidden: the target's hidden states of its positions, by layer, for a drafter that reads them.
     questions[place]: (place of the draft, depth in it, the guesses for this place).
     """
 
     def __init__(
-        self, token_ids: Int32, start: int, params: SamplingParams, eos_ids: tuple[int, ...]
+        self,
+        token_ids: Int32,
+        start: int,
+        params: SamplingParams,
+        eos_ids: tuple[int, ...],
+        hidden: Mapping[int, Float32],
     ) -> None:
-        self.token_ids, self.params = token_ids, params
+        self.token_ids, self.params, self._hidden = token_ids, params, hidden
         self._start, self._eos_ids = start, eos_ids
         self.questions: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
         self.num_guesses, self.seconds = 0, 0.0
@@ -109,8 +115,13 @@ class _Text:
     def draft(self, drafter: Drafter, gamma: int, clock: Callable[[], float], places: range) -> None:
         """Let the drafter guess at every one of the places; it sees the text before it."""
         drafter.begin(self.token_ids[: self._start], self.choice(self._start))
+        num_read = 0
         try:
             for place in places:
+                if self._hidden:  # of all that stands before the last token, which no pass has read yet
+                    fresh = slice(num_read, place - 1)
+                    drafter.read(num_read, {layer: rows[fresh] for layer, rows in self._hidden.items()})
+                    num_read = place - 1
                 began = clock()
                 draft = drafter.propose(self.choice(place), min(gamma, len(self.token_ids) - place))
                 self.seconds += clock() - began
@@ -133,6 +144,18 @@ class _Text:
             if following is None:
                 return
             node, depth = following, depth + 1
+
+
+def _hidden(engine: Engine, token_ids: Int32, drafter: Drafter) -> Mapping[int, Float32]:
+    """What `drafter` wants to know of the target's passes over the text."""
+    if not drafter.needs_hidden:
+        return {}
+    sequence = engine.new_sequence()
+    try:
+        [output] = engine.forward([Rows(sequence, token_ids[:-1], want_hidden=drafter.needs_hidden)])
+    finally:
+        sequence.close()
+    return output.hidden or {}
 
 
 def _judged(name: str, text: _Text, engine: Engine, gamma: int, progress: Progress | None) -> TextAcceptance:

@@ -118,11 +118,10 @@ class Head(Drafter):
                 break
             if self.gate is not None and not self.gate.more(reach / before):
                 break
-            rows = [
+            for node in best:
                 grown.add(node, found.parents[node], found.tokens[node], behind[found.parents[node]][0])
-                for node in best
-            ]
-            states, by_row = self._head.grow(sequence, *grown.arrays())
+            rows, arguments = grown.arrays(best)
+            states, by_row = self._head.grow(sequence, *arguments)
             behind = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
         return found.draft(budget)
 
@@ -149,8 +148,9 @@ class Head(Drafter):
                 break
             if self.gate is not None and not self.gate.more(float(q.max())):
                 break
-            at = grown.add(node, parent, drawn, last)
-            states, by_row = self._head.grow(sequence, *grown.arrays())
+            grown.add(node, parent, drawn, last)
+            [at], arguments = grown.arrays([node])
+            states, by_row = self._head.grow(sequence, *arguments)
             parent, last, row = node, states[at], by_row[at]
         return replace(found.draft(most), dists=tuple(dists)) if dists else Draft()
 
@@ -214,23 +214,34 @@ class Head(Drafter):
 
 
 class _Rows:
-    """What the head has run of a tree: the last row that it has read, then the guesses it went on from."""
+    """The guesses that the head goes on from, behind the last row that it has read."""
 
     def __init__(self, token: Int32, entry: Float32) -> None:
-        self._row_of = {tree.ROOT: 0}
-        self._tokens, self._states, self._parents = token.tolist(), [entry[0]], [-1]
+        """token, entry: of that row, see `NativeHead.grow`."""
+        self._token, self._entry = int(token[0]), entry[0]
+        self._nodes: dict[int, tuple[int, int, Float32]] = {}
 
-    def add(self, node: int, parent: int, token: int, state: Float32) -> int:
-        """state: the one in which the guess was made. Returns its row."""
-        row = self._row_of[node] = len(self._tokens)
-        self._tokens.append(token)
-        self._states.append(state)
-        self._parents.append(self._row_of[parent])
-        return row
+    def add(self, node: int, parent: int, token: int, state: Float32) -> None:
+        """state: the one in which the guess was made."""
+        self._nodes[node] = parent, token, state
 
-    def arrays(self) -> tuple[Int32, Float32, Int32]:
-        """Tokens, states and parents, for `NativeHead.grow`."""
-        return np.array(self._tokens, np.int32), np.stack(self._states), np.array(self._parents, np.int32)
+    def arrays(self, wanted: list[int]) -> tuple[list[int], tuple[Int32, Float32, Int32]]:
+        """The rows of some nodes, and the arguments of `NativeHead.grow` for them and what is above them."""
+        above: set[int] = set()
+        for node in wanted:
+            while node != tree.ROOT and node not in above:
+                above.add(node)
+                node = self._nodes[node][0]
+        row_of = {tree.ROOT: 0}
+        tokens, states, parents = [self._token], [self._entry], [-1]
+        for node in sorted(above):  # parents have lower numbers
+            parent, token, state = self._nodes[node]
+            row_of[node] = len(tokens)
+            tokens.append(token)
+            states.append(state)
+            parents.append(row_of[parent])
+        arrays = np.array(tokens, np.int32), np.stack(states), np.array(parents, np.int32)
+        return [row_of[node] for node in wanted], arrays
 
 
 def _filtered(
