@@ -54,7 +54,7 @@ def measure_text(
 
     token_ids: the text. num_given: its first tokens, which are not guessed; default: a quarter, at most 32.
     gamma: most guesses looked at per place.
-    draft_engine: of a drafter that is a model; q is taken from it when sampling.
+    draft_engine: of a drafter that is a model; q is taken from it when sampling, if of the same tokens.
     params: default greedy; with a seed if they sample.
     Raises PromptError for a text that is too short, or too long for the context.
     """
@@ -69,7 +69,7 @@ def measure_text(
     if not 1 <= num_given < len(token_ids):
         raise PromptError(f"{name} has {len(token_ids)} tokens, of which {num_given} are given")
     text = _Text(token_ids, num_given, params, tuple(eos_ids), _hidden(engine, token_ids, drafter))
-    if not sampling.is_greedy(params) and draft_engine is not None and drafter.needs_draft_engine:
+    if not sampling.is_greedy(params) and draft_engine is not None and drafter.gives_dists:
         text.draft(drafter, gamma, clock, text.places[:_TIMED])
         values = [
             float(np.minimum(p, q).sum()) for p, q in _distributions(text, engine, draft_engine, progress)

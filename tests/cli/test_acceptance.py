@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.conftest import one_line, run
+from tests.second_tokenizer import with_other_tokenizer
 from tests.tiny import TinyModel
 
 Acceptance = Callable[..., Result]
@@ -55,6 +56,17 @@ def test_the_document_says_the_same(acceptance: Acceptance) -> None:
         assert len(text["tested_at"]) == 3
         assert text["name"] not in text["reason"]
         assert text["gains"] == (text["expected"]["speedup"] > 1)
+
+
+@pytest.mark.parametrize("temperature", ["0", "0.8"])
+def test_a_draft_model_with_another_tokenizer(
+    acceptance: Acceptance, tiny: TinyModel, tmp_path: Path, temperature: str
+) -> None:
+    other = with_other_tokenizer(tiny.path, tmp_path / "other.gguf")
+    result = acceptance("--draft-model", str(other), "--temperature", temperature, "--json", "--gamma", "2")
+    assert result.exit_code == 0, result.output
+    for text in json.loads(result.stdout)["texts"]:
+        assert 0.2 < text["alpha"] <= 1
 
 
 def test_the_same_model_as_its_own_drafter_is_always_right(acceptance: Acceptance, tiny: TinyModel) -> None:
