@@ -24,7 +24,7 @@ class Ours:
     ) -> None:
         self.version = package_version("guessahead")
         self._lm, self._gamma = lm, gamma
-        names = drafters or runnable_drafters(has_draft_model=draft_model is not None)
+        names = drafters or runnable_drafters(lm, draft_model)
         self._arguments = {name: arguments_of(name, lm, draft_model) for name in (PLAIN, *names)}
         self.modes: Sequence[str] = list(self._arguments)
 

@@ -27,10 +27,16 @@ ALL: Final = "all"
 V = Mapping[int, float]
 
 
-def runnable_drafters(*, has_draft_model: bool) -> list[str]:
-    """All registered drafters but plain decoding; without a second model, those that need none."""
-    names = [name for name in registry.names() if name != PLAIN]
-    return [name for name in names if has_draft_model or not registry.find(name).needs_draft_engine]
+def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> list[str]:
+    """All registered drafters but plain decoding; those that need a second model or a head, if it is there."""
+    kinds = {name: registry.find(name) for name in registry.names() if name != PLAIN}
+    head = lm.setup().head
+    has_head = head is not None and head("") is not None
+    return [
+        name
+        for name, kind in kinds.items()
+        if (draft_model is not None or not kind.needs_draft_engine) and (has_head or not kind.needs_head)
+    ]
 
 
 def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | None) -> dict[str, Any]:

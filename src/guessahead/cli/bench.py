@@ -88,7 +88,7 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
 
     given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
     tasks = select(given, values["only"])
-    chosen = values["drafters"] or drafters.runnable_drafters(has_draft_model=draft_model is not None)
+    chosen = values["drafters"] or drafters.runnable_drafters(lm, draft_model)
     shared = _shared_arguments(values)
     variants = {
         name: shared | drafters.arguments_of(name, lm, draft_model)

@@ -59,6 +59,7 @@ class Drafter:
         itself and raises ParameterError. The registry builds it from `-o NAME=VALUE`.
     needs_hidden: layers whose hidden states every pass must capture for `read`; usually none.
     needs_draft_engine: a second model must be loaded. takes_draft_engine: it can use one.
+    needs_head: the target must have a draft head.
     pays_per_guess: each guess takes time of its own (a model's pass), so the controller decides before and
         after each one, through `gate`; other drafters are asked for all they know, and that is cut.
     prior: what its confidence is worth, by bucket (see acceptance.py), for the first guess and for later
@@ -76,6 +77,7 @@ class Drafter:
     Options: ClassVar[type] = NoOptions
     needs_hidden: tuple[int, ...] = ()
     needs_draft_engine: ClassVar[bool] = False
+    needs_head: ClassVar[bool] = False
     takes_draft_engine: ClassVar[bool] = False
     pays_per_guess: ClassVar[bool] = False
     prior: ClassVar[Prior | None] = None

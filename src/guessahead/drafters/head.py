@@ -57,6 +57,7 @@ class Head(Drafter):
 
     name: ClassVar[str] = "head"
     Options: ClassVar[type] = HeadOptions
+    needs_head: ClassVar[bool] = True
     pays_per_guess: ClassVar[bool] = True
     gives_dists: ClassVar[bool] = True
 
