@@ -28,7 +28,7 @@ V = Mapping[int, float]
 
 
 def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> list[str]:
-    """All registered drafters but plain decoding; those that need a second model or a head, if it is there."""
+    """All registered drafters but plain decoding; those that need a second model or a head if it is there."""
     kinds = {name: registry.find(name) for name in registry.names() if name != PLAIN}
     head = lm.setup().head
     has_head = head is not None and head("") is not None
