@@ -61,6 +61,9 @@ def main(model: str, draft_model: str | None, only: str, threads: int | None, **
     except InputError as error:
         raise click.ClickException(str(error)) from None
     click.echo(markdown(["rule", "tested", "alpha counted", "tau", "alpha expected"], _table(found)))
+    gap = found[REJECTION].expected - found[IDENTICAL].expected
+    error = 2 * gap.std() / np.sqrt(len(gap))
+    click.echo(f"\nExpected at the same places, rejection less identical: {gap.mean():.3f} ± {error:.3f}.")
 
 
 def _table(found: dict[str, Counts]) -> list[list[str]]:
@@ -113,11 +116,17 @@ def _measure(
             size = min(len(p), len(q))  # one vocabulary may be padded further than the other
             expected[REJECTION].append(float(np.minimum(p[:size], q[:size]).sum()))
             expected[IDENTICAL].append(_agreement(p[:size], q[:size]))
-        say(f"{task.prompt_id}: {len(text) - len(prompt_ids)} tokens")
+        places = len(text) - len(prompt_ids)
+        means = " ".join(f"{rule} {np.mean(expected[rule][-places:]):.3f}" for rule in ACCEPTANCES)
+        say(f"{task.prompt_id}: {places} tokens, expected {means}; counted so far {_so_far(counted)}")
     return {
         rule: Counts(int(tested), int(accepted), tokens / passes, np.array(expected[rule]))
         for rule, (tested, accepted, tokens, passes) in counted.items()
     }
+
+
+def _so_far(counted: dict[str, Float64]) -> str:
+    return " ".join(f"{rule} {counts[1]:.0f}/{counts[0]:.0f}" for rule, counts in counted.items())
 
 
 def _laws(engine: Engine, text: Int32, num_prompt: int, eos_ids: tuple[int, ...]) -> Iterator[Float64]:
