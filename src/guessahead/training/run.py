@@ -43,7 +43,7 @@ def fused_layers(num_layers: int) -> tuple[int, int, int]:
     """A low, a middle and a high one: EAGLE-3's choice."""
     if num_layers < 4:
         raise ModelError(f"a model of {num_layers} layers: heads are made for 4 and more")
-    return 1, num_layers // 2 - 1, num_layers - 2
+    return min(1, num_layers // 2 - 2), num_layers // 2 - 1, num_layers - 2
 
 
 def store_of(target: Target, folder: Path) -> Store:
@@ -115,7 +115,7 @@ def prepare(
     torch.manual_seed(recipe.seed)
     c = target.config
     corpus = Corpus(paths)
-    if not corpus.num_tokens or not corpus.num_held_out:
+    if corpus.num_tokens < recipe.time * recipe.batch or not corpus.num_held_out:
         raise ParameterError("too little text to learn from and to test with: let the model write more")
     state = torch.load(places.checkpoint, weights_only=True) if places.checkpoint.exists() else None
     if state is None:
