@@ -263,7 +263,7 @@ class NativeEngine:
         taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})
         results = self._plan.forward(arguments, taps)
         for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
-            for layer in job.rows.want_hidden:
+            for layer in set(job.rows.want_hidden):
                 job.hidden.setdefault(layer, []).append(hidden[layer])
             if job.rows.want_logits and logits:
                 job.logits = {row + job.offset: values for row, values in logits.items()}
