@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,16 @@ def choice(num_tokens: int) -> Choice:
 def engine(**rest: object) -> tuple[ReplayEngine, VirtualClock]:
     clock = VirtualClock()
     return ReplayEngine(TEXT, ReplayCosts(2.0, (1.0, 1.5, 1.75)), clock, **rest), clock  # type: ignore[arg-type]
+
+
+def test_forced_tokens_are_taken_first() -> None:
+    replayed, _ = engine()
+    led = replace(choice(1), forced=ids(3, 9))
+    rows = Rows(replayed.new_sequence(), ids(5, 3, 9), choice=led, choose_from=0, want_logits=True)
+    [output] = replayed.forward([rows])
+    assert output.chosen.tolist() == [3, 9, 8]
+    assert output.logits is not None
+    assert {row: int(logits.argmax()) for row, logits in output.logits.items()} == {0: 6, 1: 7, 2: 8}
 
 
 def test_the_text_is_chosen_along_the_right_path() -> None:

@@ -172,11 +172,11 @@ class ReplayEngine:
         row, position = last, sequence.length
         while row >= 0 and rows.choice is not None:
             token, sure = self._choose(position)
+            if rows.want_logits:
+                logits[row] = self._logits(token, sure)
             depth = position - sequence.length
             token = int(rows.choice.forced[depth]) if depth < len(rows.choice.forced) else token
             chosen[row] = token
-            if rows.want_logits:
-                logits[row] = self._logits(token, sure)
             children = range(row + 1, num_rows)
             row = next((i for i in children if parents[i] == row and rows.token_ids[i] == token), -1)
             position += 1
