@@ -13,7 +13,24 @@ constexpr int kPage = 64;  // positions per cache page = per attention block
 
 // How a weight matrix lies in memory after repacking (see tiles.hpp). One kind may serve several file
 // formats.
-enum class Kind : int { F32, F16, BF16, Q8_0, Q4_1, Q5_0, Q4_K, Q6_K, Count };
+enum class Kind : int {
+  F32,
+  F16,
+  BF16,
+  Q8_0,
+  Q4_1,
+  Q5_0,
+  Q4_K,
+  Q6_K,
+  Q4_0,
+  Q5_1,
+  Q5_K,
+  Q3_K,
+  Q2_K,
+  IQ4_NL,
+  IQ4_XS,
+  Count
+};
 constexpr int kNumKinds = static_cast<int>(Kind::Count);
 
 constexpr bool is_quantised(Kind kind) { return kind >= Kind::Q8_0; }

@@ -173,22 +173,18 @@ static double peak_int8(long rounds) {
 }
 #undef GA_EIGHT
 
-#define GA_KINDS(function)                                                                     \
-  {                                                                                            \
-    function<Kind::F32>, function<Kind::F16>, function<Kind::BF16>, function<Kind::Q8_0>,      \
-        function<Kind::Q4_1>, function<Kind::Q5_0>, function<Kind::Q4_K>, function<Kind::Q6_K> \
-  }
-#define GA_QUANTISED(function)                                                                   \
-  {                                                                                              \
-    nullptr, nullptr, nullptr, function<Kind::Q8_0>, function<Kind::Q4_1>, function<Kind::Q5_0>, \
-        function<Kind::Q4_K>, function<Kind::Q6_K>                                               \
-  }
+// The functions of the quantised kinds, in the order of Kind.
+#define GA_QUANTISED(function)                                                                \
+  function<Kind::Q8_0>, function<Kind::Q4_1>, function<Kind::Q5_0>, function<Kind::Q4_K>,     \
+      function<Kind::Q6_K>, function<Kind::Q4_0>, function<Kind::Q5_1>, function<Kind::Q5_K>, \
+      function<Kind::Q3_K>, function<Kind::Q2_K>, function<Kind::IQ4_NL>, function<Kind::IQ4_XS>
 
 static const Kernels& table(const char* name) {
   static const Kernels kernels = {name,
                                   kMostRows,
-                                  GA_QUANTISED(matmul_int8),
-                                  GA_KINDS(matmul_float),
+                                  {nullptr, nullptr, nullptr, GA_QUANTISED(matmul_int8)},
+                                  {matmul_float<Kind::F32>, matmul_float<Kind::F16>, matmul_float<Kind::BF16>,
+                                   GA_QUANTISED(matmul_float)},
                                   rms_scale,
                                   scale_mul,
                                   quantise,

@@ -41,6 +41,11 @@ constexpr int kSignedOffset = 128;
 static inline IW signed_at(const std::uint8_t* const* unit, int offset) {
   return {_mm256_xor_si256(bytes_at(unit, offset).v, same_bytes(-128).v)};
 }
+static inline IW levels_of(IW codes) {  // codes -> kLevels, plus kSignedOffset
+  const __m256i table =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kLevels)));
+  return {_mm256_shuffle_epi8(_mm256_xor_si256(table, same_bytes(-128).v), codes.v)};
+}
 template <int N>
 static inline IW shift_right(IW a) {  // of 16-bit fields; negative N shifts left
   if constexpr (N < 0)

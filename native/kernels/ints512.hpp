@@ -78,6 +78,10 @@ constexpr int kSignedOffset = 128;
 static inline IW signed_at(const std::uint8_t* const* unit, int offset) {
   return {_mm512_xor_si512(bytes_at(unit, offset).v, same_bytes(-128).v)};
 }
+static inline IW levels_of(IW codes) {  // codes -> kLevels, plus kSignedOffset
+  const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kLevels)));
+  return {_mm512_shuffle_epi8(_mm512_xor_si512(table, same_bytes(-128).v), codes.v)};
+}
 template <int N>
 static inline IW shift_right(IW a) {
   if constexpr (N < 0)

@@ -47,6 +47,11 @@ static inline IW pair_at(const std::uint8_t* const* unit, int offset, int which)
   return {vmovl_s16(vget_low_s16(words)), vmovl_high_s16(words)};
 }
 static inline IW bit_and(IW a, IW b) { return {vandq_s32(a.lo, b.lo), vandq_s32(a.hi, b.hi)}; }
+static inline IW levels_of(IW codes) {  // codes -> kLevels
+  const int8x16_t table = vld1q_s8(kLevels);
+  return {vreinterpretq_s32_s8(vqtbl1q_s8(table, vreinterpretq_u8_s32(codes.lo))),
+          vreinterpretq_s32_s8(vqtbl1q_s8(table, vreinterpretq_u8_s32(codes.hi)))};
+}
 static inline IW bit_or(IW a, IW b) { return {vorrq_s32(a.lo, b.lo), vorrq_s32(a.hi, b.hi)}; }
 template <int N>
 static inline int32x4_t shift_right4(int32x4_t a) {

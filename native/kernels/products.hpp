@@ -17,6 +17,20 @@ static inline void put(const Matmul& a, int row, int tile, FW value) {
   }
 }
 
+// Scale and minimum of the rows of a tile for one block; those of Q2_K without its inner ones.
+template <Kind K>
+static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
+  constexpr Geometry g = geometry(K);
+  scale = halves_at(unit, g.scale);
+  if constexpr (g.min >= 0) min = halves_at(unit, g.min);
+  if constexpr (g.inner_mins >= 0) {
+    scale = mul(scale, to_float(widen_at(unit, 8 * b)));
+    min = neg(mul(min, to_float(widen_at(unit, g.inner_mins + 8 * b))));
+  }
+  if constexpr (K == Kind::Q2_K) min = neg(min);
+  if constexpr (K == Kind::IQ4_XS) scale = mul(scale, to_float(plus(widen_at(unit, 8 * b), ints(-32))));
+}
+
 // R rows (one group) times the tiles of one vector with int8 activations. The first group fetches the tiles
 // from memory and prefetches ahead (into the next tiles at the end: they lie one after the other); later
 // groups find them in the cache. `step` is 0 where the last vector spans a tile that is not there: it reads
@@ -25,7 +39,6 @@ template <Kind K, int R, bool First>
 static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int row) {
   constexpr Geometry g = geometry(K);
   constexpr int kPerUnit = g.tile_unit / kBlock, kAhead = 65536;
-  constexpr bool kHasMin = K == Kind::Q4_1 || K == Kind::Q4_K;
   const std::uint8_t* unit[kWideTiles];
   for (int t = 0; t < kWideTiles; ++t) unit[t] = a.tiles + (tile - a.first_tile) * a.tile_bytes + t * step;
   const std::size_t at = row * a.quant.k;
@@ -45,7 +58,11 @@ static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int ro
       dots<K, R>(unit, b, q, sums, sum);
       for (int r = 0; r < R; ++r) {
         acc[r] = fma(to_float(sum[r]), mul(scale, wide_set1(scales + r)), acc[r]);
-        if constexpr (kHasMin) acc[r] = fma(min, wide_set1(scaled_sums + r), acc[r]);
+        if constexpr (g.min >= 0 && K != Kind::Q2_K) acc[r] = fma(min, wide_set1(scaled_sums + r), acc[r]);
+      }
+      if constexpr (K == Kind::Q2_K) {
+        min_dots<R>(unit, b, sums, sum);
+        for (int r = 0; r < R; ++r) acc[r] = fma(to_float(sum[r]), mul(min, wide_set1(scales + r)), acc[r]);
       }
       q += kBlock * R;
       sums += 2 * R;
@@ -87,9 +104,9 @@ static inline int group_size(int rows_left) {
 }
 
 // R rows times T vectors of tiles with f32 activations: per block one chain of 32 fused multiply-adds, then
-// one add.
+// one add. All quantised kinds share the functions for K = Q8_0; `kind` says which it is.
 template <Kind K, int R, int T>
-static inline void float_rows(const Matmul& a, int tile, std::size_t step, int row) {
+static inline void float_rows(const Matmul& a, Kind kind, int tile, std::size_t step, int row) {
   constexpr int kTiles = T * kWideTiles,
                 kBytes = is_quantised(K) ? kBlock * kLanes * 4 : geometry(K).tile_bytes;
   FW total[T][R];
@@ -102,7 +119,7 @@ static inline void float_rows(const Matmul& a, int tile, std::size_t step, int r
     for (int t = 0; t < kTiles; ++t) {
       const std::uint8_t* tiles = a.tiles + (tile - a.first_tile) * a.tile_bytes + t * step;
       if constexpr (is_quantised(K)) {
-        unpack_block(K, tiles, b, scratch + t * kBlock * kLanes);
+        unpack_block(kind, tiles, b, scratch + t * kBlock * kLanes);
         w[t] = reinterpret_cast<const std::uint8_t*>(scratch + t * kBlock * kLanes);
       } else {
         w[t] = tiles + static_cast<std::size_t>(b) * kBytes;
@@ -129,17 +146,17 @@ static inline void float_rows(const Matmul& a, int tile, std::size_t step, int r
 }
 
 template <Kind K, int T, int R = kMostRows>
-static inline void float_group(const Matmul& a, int tile, std::size_t step, int row, int count) {
+static inline void float_group(const Matmul& a, Kind kind, int tile, std::size_t step, int row, int count) {
   if constexpr (R == 1)
-    float_rows<K, 1, T>(a, tile, step, row);
+    float_rows<K, 1, T>(a, kind, tile, step, row);
   else if (count == R)
-    float_rows<K, R, T>(a, tile, step, row);
+    float_rows<K, R, T>(a, kind, tile, step, row);
   else
-    float_group<K, T, R - 1>(a, tile, step, row, count);
+    float_group<K, T, R - 1>(a, kind, tile, step, row, count);
 }
 
 template <Kind K>
-static void matmul_float(const Matmul& a, int tile_begin, int tile_end) {
+static void float_tiles(const Matmul& a, Kind kind, int tile_begin, int tile_end) {
   constexpr int kTiles = 2 * kWideTiles;
   int tile = tile_begin;
   for (; tile < tile_end; tile += kTiles) {
@@ -147,11 +164,16 @@ static void matmul_float(const Matmul& a, int tile_begin, int tile_end) {
     for (int row = 0, count; row < a.rows; row += count) {
       count = group_size(a.rows - row);
       if (two) {
-        float_group<K, 2>(a, tile, a.tile_bytes, row, count);
+        float_group<K, 2>(a, kind, tile, a.tile_bytes, row, count);
         continue;
       }
       for (int t = tile; t < tile_end; t += kWideTiles)
-        float_group<K, 1>(a, t, t + kWideTiles <= tile_end ? a.tile_bytes : 0, row, count);
+        float_group<K, 1>(a, kind, t, t + kWideTiles <= tile_end ? a.tile_bytes : 0, row, count);
     }
   }
+}
+
+template <Kind K>
+static void matmul_float(const Matmul& a, int tile_begin, int tile_end) {
+  float_tiles<is_quantised(K) ? Kind::Q8_0 : K>(a, K, tile_begin, tile_end);
 }

@@ -3,6 +3,8 @@
 #include <vector>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -32,7 +34,13 @@ bool cpu_has_avxvnni() { return false; }
 bool cpu_has_avx512() { return false; }
 #endif
 
-#if defined(__aarch64__)
+#if defined(__aarch64__) && defined(__APPLE__)
+bool cpu_has_dot_product() {
+  int has = 0;
+  std::size_t size = sizeof(has);
+  return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, nullptr, 0) == 0 && has != 0;
+}
+#elif defined(__aarch64__)
 bool cpu_has_dot_product() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
 #else
 bool cpu_has_dot_product() { return false; }
@@ -65,11 +73,9 @@ struct Trial {
     const int step = kind == Kind::F32 ? 4 : 2;
     if (!is_quantised(kind))
       for (std::size_t i = step - 1; i < file.size(); i += step) file[i] &= 0xbf;
-    const int scale_at = kind == Kind::Q6_K ? 208 : 0;
-    if (is_quantised(kind))
-      for (std::size_t i = scale_at; i < file.size(); i += geometry(kind).file_bytes)
-        for (int j = 1; j < 4 && i + j < file.size(); j += 2)
-          if (j == 1 || kind == Kind::Q4_1 || kind == Kind::Q4_K) file[i + j] &= 0xbf;
+    const FileLayout& format = layout(own_format(kind));
+    for (const int half : {format.scale_at, format.min_at})
+      for (std::size_t i = half + 1; half >= 0 && i < file.size(); i += format.bytes) file[i] &= 0xbf;
     packed.resize(tiles * tile_bytes(kind, k) + 4096);
     for (int tile = 0; tile < tiles; ++tile) {
       const std::uint8_t* from[kLanes];

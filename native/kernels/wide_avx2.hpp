@@ -24,23 +24,11 @@ static inline FW load_weight(const std::uint8_t* const* p, int k) {
     return load(reinterpret_cast<const float*>(p[0]) + k * 8);
 }
 
-// Scale and minimum of the 8 rows for one block.
-template <Kind K>
-static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
-  const std::uint8_t* u = unit[0];
-  if constexpr (K == Kind::Q8_0) scale = load_half(u + 256);
-  if constexpr (K == Kind::Q5_0) scale = load_half(u + 160);
-  if constexpr (K == Kind::Q6_K) scale = load_half(u + 128);
-  if constexpr (K == Kind::Q4_1) {
-    scale = load_half(u + 128);
-    min = load_half(u + 144);
-  }
-  if constexpr (K == Kind::Q4_K) {
-    scale = mul(load_half(u + 128), {_mm256_cvtepi32_ps(widen8(u + 8 * b))});
-    min = neg(mul(load_half(u + 144), {_mm256_cvtepi32_ps(widen8(u + 64 + 8 * b))}));
-  }
+static inline FW halves_at(const std::uint8_t* const* unit, int offset) {
+  return load_half(unit[0] + offset);
 }
-
+static inline IW widen_at(const std::uint8_t* const* unit, int offset) { return {widen8(unit[0] + offset)}; }
+static inline IW plus(IW a, IW b) { return {_mm256_add_epi32(a.v, b.v)}; }
 static inline IW ints(int x) { return {_mm256_set1_epi32(x)}; }
 static inline void pin(IW& a) { asm volatile("" : "+x"(a.v)); }
 static inline void pin(FW& a) { asm volatile("" : "+x"(a.v)); }
@@ -57,84 +45,164 @@ static inline void step(__m256i& acc, __m256i w, const std::int8_t* x) {
   asm("" : "+x"(acc));  // else the compiler turns the chain into a tree and spills all of its leaves
 }
 
-// Integer dot products of one block with R rows; offsets and the inner scales of Q6_K included.
+// Fields of 16 bits shifted right by N, or left.
+template <int N>
+static inline __m256i shifted(__m256i v) {
+  if constexpr (N < 0)
+    return _mm256_slli_epi16(v, -N);
+  else
+    return _mm256_srli_epi16(v, N);
+}
+template <int Mask, int N = 0>
+static inline __m256i field(__m256i v) {
+  return _mm256_and_si256(shifted<N>(v), _mm256_set1_epi8(Mask));
+}
+
+// |w| * (x with w's sign): at most 2 * 128 * 127 in an int16, so one step per sum.
+template <int R>
+static inline void signed_step(IW (&out)[R], __m256i w, const std::int8_t* q) {
+  const __m256i magnitude = _mm256_abs_epi8(w);
+  for (int r = 0; r < R; ++r) {
+    const __m256i x = _mm256_sign_epi8(quad(q + 4 * r), w);
+    out[r].v = _mm256_add_epi32(out[r].v, pairs(_mm256_maddubs_epi16(magnitude, x)));
+  }
+}
+
+// Signed bytes, or nibbles that stand for them.
+template <Kind K, int R>
+static inline void signed_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
+  for (int r = 0; r < R; ++r) out[r] = ints(0);
+  if constexpr (K == Kind::Q8_0) {
+    for (int j = 0; j < 8; ++j) signed_step(out, bytes32(codes + 32 * j), q + 4 * j * R);
+  } else {
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kLevels)));
+    for (int j = 0; j < 4; ++j) {
+      const __m256i both = bytes32(codes + 32 * j);
+      signed_step(out, _mm256_shuffle_epi8(table, field<15>(both)), q + 4 * j * R);
+      signed_step(out, _mm256_shuffle_epi8(table, field<15, 4>(both)), q + 4 * (j + 4) * R);
+    }
+  }
+}
+
+template <int R>
+static inline void steps(__m256i (&acc)[R], __m256i w, const std::int8_t* q) {
+  for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * r);
+}
+
+// 8 * 2 * 15 * 127 = 30,480 fits an int16.
+template <int R>
+static inline void nibble_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
+  __m256i acc[R];
+  for (__m256i& a : acc) a = _mm256_setzero_si256();
+  for (int j = 0; j < 4; ++j) {
+    const __m256i both = bytes32(codes + 32 * j);
+    steps(acc, field<15>(both), q + 4 * j * R);
+    steps(acc, field<15, 4>(both), q + 4 * (j + 4) * R);
+  }
+  for (int r = 0; r < R; ++r) out[r].v = pairs(acc[r]);
+}
+
+// Quads 4 * Half + J of codes of five bits. 4 * 2 * 31 * 127 = 31,496 fits an int16, 8 steps do not.
+template <int Half, int R, int J = 0>
+static inline void five_steps(__m256i (&acc)[R], const std::uint8_t* codes, const std::int8_t* q) {
+  const __m256i four = field<15, 4 * Half>(bytes32(codes + 32 * J));
+  const __m256i fifth = field<16, J + 4 * Half - 4>(bytes32(codes + 128));
+  steps(acc, _mm256_or_si256(four, fifth), q + 4 * (J + 4 * Half) * R);
+  if constexpr (J < 3) five_steps<Half, R, J + 1>(acc, codes, q);
+}
+template <int R>
+static inline void five_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
+  __m256i acc[2][R];
+  for (auto& half : acc)
+    for (__m256i& a : half) a = _mm256_setzero_si256();
+  five_steps<0>(acc[0], codes, q);
+  for (int r = 0; r < R; ++r) out[r].v = pairs(acc[0][r]);
+  five_steps<1>(acc[1], codes, q);
+  for (int r = 0; r < R; ++r) out[r].v = _mm256_add_epi32(out[r].v, pairs(acc[1][r]));
+}
+
+// Quad 4 * Half + J of a kind with a scale for each half.
+template <Kind K, int Half, int J>
+static inline __m256i half_weights(const std::uint8_t* codes) {
+  if constexpr (K == Kind::Q6_K) {
+    const __m256i four = field<15, 4 * Half>(bytes32(codes + 32 * J));
+    return _mm256_or_si256(four, field<0x30, 2 * J - 4>(bytes32(codes + 128 + 32 * Half)));
+  } else {
+    const __m256i two = field<3, 2 * J>(bytes32(codes + 32 * Half));
+    if constexpr (K == Kind::Q2_K) return two;
+    return _mm256_or_si256(two, field<4, 4 * Half + J - 2>(bytes32(codes + 64)));
+  }
+}
+
+// The scale multiplies while pairs are summed. Two steps of Q6_K fit an int16: 2 * 2 * 63 * 127 = 32,004.
+template <Kind K, int Half, int R, int J = 0>
+static inline void half_dots(const std::uint8_t* codes, __m256i scale, const std::int8_t* q, IW (&out)[R]) {
+  const __m256i w0 = half_weights<K, Half, J>(codes), w1 = half_weights<K, Half, J + 1>(codes);
+  for (int r = 0; r < R; ++r) {
+    __m256i acc = _mm256_setzero_si256();
+    step(acc, w0, q + 4 * ((J + 4 * Half) * R + r));
+    step(acc, w1, q + 4 * ((J + 1 + 4 * Half) * R + r));
+    const __m256i sum = _mm256_madd_epi16(acc, scale);
+    out[r].v = Half == 0 && J == 0 ? sum : _mm256_add_epi32(out[r].v, sum);
+  }
+  if constexpr (J == 0) half_dots<K, Half, R, 2>(codes, scale, q, out);
+}
+
+// Both sums of x of a row, side by side as int16.
+static inline __m256i both_sums(const std::int16_t* sums) {
+  std::int32_t both;
+  __builtin_memcpy(&both, sums, 4);
+  return _mm256_set1_epi32(both);
+}
+static inline __m128i scale_pairs(const std::uint8_t* unit, int b) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(unit + 16 * b));
+}
+
+template <Kind K, int R>
+static inline void half_scaled_dots(const std::uint8_t* unit, int b, const std::int8_t* q,
+                                    const std::int16_t* sums, IW (&out)[R]) {
+  constexpr Geometry g = geometry(K);
+  const std::uint8_t* codes = unit + g.codes + b * g.block_bytes;
+  const __m256i inner =
+      K == Kind::Q2_K ? _mm256_and_si256(_mm256_cvtepu8_epi16(scale_pairs(unit, b)), _mm256_set1_epi16(15))
+                      : _mm256_cvtepi8_epi16(scale_pairs(unit, b));
+  const __m256i first = _mm256_set1_epi32(0xffff);
+  half_dots<K, 0>(codes, _mm256_or_si256(_mm256_and_si256(inner, first), _mm256_slli_epi32(inner, 16)), q,
+                  out);
+  half_dots<K, 1>(codes, _mm256_or_si256(_mm256_srli_epi32(inner, 16), _mm256_andnot_si256(first, inner)), q,
+                  out);
+  if constexpr (K != Kind::Q2_K)
+    for (int r = 0; r < R; ++r) {
+      const __m256i offset = _mm256_madd_epi16(inner, both_sums(sums + 2 * r));
+      out[r].v = _mm256_sub_epi32(out[r].v, _mm256_slli_epi32(offset, K == Kind::Q6_K ? 5 : 2));
+    }
+}
+
+// Integer dot products of one block with R rows; offsets and the inner scales of halves included.
 template <Kind K, int R>
 static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
                         const std::int16_t* sums, IW (&out)[R]) {
-  const __m256i low = _mm256_set1_epi8(15), none = _mm256_setzero_si256();
-  const std::uint8_t* u = unit[0];
-  if constexpr (K == Kind::Q8_0) {
-    // |w| * (x with w's sign): at most 2 * 128 * 127 in an int16, so one step per sum.
-    for (int r = 0; r < R; ++r) out[r].v = none;
-    for (int j = 0; j < 8; ++j) {
-      const __m256i w = bytes32(u + 32 * j), magnitude = _mm256_abs_epi8(w);
-      for (int r = 0; r < R; ++r) {
-        const __m256i x = _mm256_sign_epi8(quad(q + 4 * (j * R + r)), w);
-        out[r].v = _mm256_add_epi32(out[r].v, pairs(_mm256_maddubs_epi16(magnitude, x)));
-      }
-    }
-  } else if constexpr (K == Kind::Q4_1 || K == Kind::Q4_K) {
-    // 8 * 2 * 15 * 127 = 30,480 fits an int16.
-    const std::uint8_t* p = K == Kind::Q4_K ? u + 160 + b * 128 : u;
-    __m256i acc[R];
-    for (int r = 0; r < R; ++r) acc[r] = none;
-    for (int j = 0; j < 4; ++j) {
-      const __m256i nibbles = bytes32(p + 32 * j);
-      const __m256i w0 = _mm256_and_si256(nibbles, low),
-                    w1 = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low);
-      for (int r = 0; r < R; ++r) step(acc[r], w0, q + 4 * (j * R + r));
-      for (int r = 0; r < R; ++r) step(acc[r], w1, q + 4 * ((j + 4) * R + r));
-    }
-    for (int r = 0; r < R; ++r) out[r].v = pairs(acc[r]);
-  } else if constexpr (K == Kind::Q5_0) {
-    // 4 * 2 * 31 * 127 = 31,496 fits an int16, 8 steps do not.
-    const __m256i high = bytes32(u + 128), fifth = _mm256_set1_epi8(16);
-    for (int half = 0; half < 2; ++half) {
-      __m256i acc[R];
-      for (int r = 0; r < R; ++r) acc[r] = none;
-      for (int j = 0; j < 4; ++j) {
-        const __m256i nibbles = bytes32(u + 32 * j);
-        const __m256i four = _mm256_and_si256(half ? _mm256_srli_epi16(nibbles, 4) : nibbles, low);
-        const __m256i bit = half ? _mm256_srli_epi16(high, j) : _mm256_slli_epi16(high, 4 - j);
-        const __m256i w = _mm256_or_si256(four, _mm256_and_si256(bit, fifth));
-        for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * ((j + 4 * half) * R + r));
-      }
-      for (int r = 0; r < R; ++r) out[r].v = half ? _mm256_add_epi32(out[r].v, pairs(acc[r])) : pairs(acc[r]);
-    }
+  constexpr Geometry g = geometry(K);
+  const std::uint8_t* codes = unit[0] + g.codes + b * g.block_bytes;
+  if constexpr (has_half_scales(K))
+    half_scaled_dots<K>(unit[0], b, q, sums, out);
+  else if constexpr (K == Kind::Q8_0 || has_levels(K))
+    signed_dots<K>(codes, q, out);
+  else if constexpr (has_five_bits(K))
+    five_dots(codes, q, out);
+  else
+    nibble_dots(codes, q, out);
+  if constexpr (K == Kind::Q4_0 || K == Kind::Q5_0) {
+    constexpr int offset = K == Kind::Q4_0 ? 8 : 16;
     for (int r = 0; r < R; ++r)
-      out[r].v = _mm256_sub_epi32(out[r].v, _mm256_set1_epi32(16 * (sums[2 * r] + sums[2 * r + 1])));
-  } else {  // Q6_K
-    // 2 * 2 * 63 * 127 = 32,004: two steps fit. The scale of each half multiplies while pairs are summed.
-    const std::uint8_t* p = u + 144 + b * 192;
-    const __m256i inner = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(u + 16 * b)));
-    const __m256i first = _mm256_set1_epi32(0xffff), field = _mm256_set1_epi8(0x30);
-    for (int half = 0; half < 2; ++half) {
-      const __m256i scale =
-          half ? _mm256_or_si256(_mm256_srli_epi32(inner, 16), _mm256_andnot_si256(first, inner))
-               : _mm256_or_si256(_mm256_and_si256(inner, first), _mm256_slli_epi32(inner, 16));
-      const __m256i high = bytes32(p + 128 + 32 * half);
-      for (int j = 0; j < 4; j += 2) {
-        const __m256i n0 = bytes32(p + 32 * j), n1 = bytes32(p + 32 * j + 32);
-        const __m256i four0 = _mm256_and_si256(half ? _mm256_srli_epi16(n0, 4) : n0, low);
-        const __m256i four1 = _mm256_and_si256(half ? _mm256_srli_epi16(n1, 4) : n1, low);
-        const __m256i two0 = j == 0 ? _mm256_slli_epi16(high, 4) : high;
-        const __m256i two1 = j == 0 ? _mm256_slli_epi16(high, 2) : _mm256_srli_epi16(high, 2);
-        const __m256i w0 = _mm256_or_si256(four0, _mm256_and_si256(two0, field));
-        const __m256i w1 = _mm256_or_si256(four1, _mm256_and_si256(two1, field));
-        for (int r = 0; r < R; ++r) {
-          __m256i acc = none;
-          step(acc, w0, q + 4 * ((j + 4 * half) * R + r));
-          step(acc, w1, q + 4 * ((j + 1 + 4 * half) * R + r));
-          const __m256i sum = _mm256_madd_epi16(acc, scale);
-          out[r].v = half == 0 && j == 0 ? sum : _mm256_add_epi32(out[r].v, sum);
-        }
-      }
-    }
-    for (int r = 0; r < R; ++r) {
-      std::int32_t both;  // sums of both halves
-      __builtin_memcpy(&both, sums + 2 * r, 4);
-      const __m256i offset = _mm256_madd_epi16(inner, _mm256_set1_epi32(both));
-      out[r].v = _mm256_sub_epi32(out[r].v, _mm256_slli_epi32(offset, 5));
-    }
+      out[r].v = _mm256_sub_epi32(out[r].v, _mm256_set1_epi32(offset * (sums[2 * r] + sums[2 * r + 1])));
   }
+}
+
+// Sums of activations times the inner minima of Q2_K.
+template <int R>
+static inline void min_dots(const std::uint8_t* const* unit, int b, const std::int16_t* sums, IW (&out)[R]) {
+  const __m256i mins = _mm256_srli_epi16(_mm256_cvtepu8_epi16(scale_pairs(unit[0], b)), 4);
+  for (int r = 0; r < R; ++r) out[r].v = _mm256_madd_epi16(mins, both_sums(sums + 2 * r));
 }

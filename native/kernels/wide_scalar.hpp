@@ -37,25 +37,24 @@ static inline FW load_weight(const std::uint8_t* const* p, int k) {
     return load(reinterpret_cast<const float*>(p[0]) + k * 8);
 }
 
+static inline FW halves_at(const std::uint8_t* const* unit, int offset) {
+  return load_half(unit[0] + offset);
+}
+static inline IW widen_at(const std::uint8_t* const* unit, int offset) {
+  IW r;
+  for (int i = 0; i < 8; ++i) r.v[i] = unit[0][offset + i];
+  return r;
+}
+static inline IW plus(IW a, IW b) {
+  for (int i = 0; i < 8; ++i) a.v[i] += b.v[i];
+  return a;
+}
+
+// Inner scale of one half of a block.
 template <Kind K>
-static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
-  const std::uint8_t* u = unit[0];
-  if constexpr (K == Kind::Q8_0) scale = load_half(u + 256);
-  if constexpr (K == Kind::Q5_0) scale = load_half(u + 160);
-  if constexpr (K == Kind::Q6_K) scale = load_half(u + 128);
-  if constexpr (K == Kind::Q4_1) {
-    scale = load_half(u + 128);
-    min = load_half(u + 144);
-  }
-  if constexpr (K == Kind::Q4_K) {
-    F8 inner_scale, inner_min;
-    for (int i = 0; i < 8; ++i) {
-      inner_scale.v[i] = u[8 * b + i];
-      inner_min.v[i] = u[64 + 8 * b + i];
-    }
-    scale = mul(load_half(u + 128), inner_scale);
-    min = neg(mul(load_half(u + 144), inner_min));
-  }
+static inline int half_scale(const std::uint8_t* unit, int b, int row, int half) {
+  const std::uint8_t byte = unit[16 * b + 2 * row + half];
+  return K == Kind::Q2_K ? byte & 15 : static_cast<std::int8_t>(byte);
 }
 
 template <Kind K, int R>
@@ -67,10 +66,19 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
     for (int r = 0; r < R; ++r) {
       int half[2] = {0, 0};
       for (int k = 0; k < kBlock; ++k) half[k / 16] += w[k] * q[(k / 4 * R + r) * 4 + k % 4];
-      if constexpr (K == Kind::Q6_K) {
-        for (int h = 0; h < 2; ++h) half[h] *= static_cast<std::int8_t>(unit[0][16 * b + 2 * row + h]);
-      }
+      if constexpr (has_half_scales(K))
+        for (int h = 0; h < 2; ++h) half[h] *= half_scale<K>(unit[0], b, row, h);
       out[r].v[row] = half[0] + half[1];
     }
+  }
+}
+
+// Sums of activations times the inner minima of Q2_K.
+template <int R>
+static inline void min_dots(const std::uint8_t* const* unit, int b, const std::int16_t* sums, IW (&out)[R]) {
+  for (int row = 0; row < kLanes; ++row) {
+    const std::uint8_t* pair = unit[0] + 16 * b + 2 * row;
+    for (int r = 0; r < R; ++r)
+      out[r].v[row] = (pair[0] >> 4) * sums[2 * r] + (pair[1] >> 4) * sums[2 * r + 1];
   }
 }

@@ -32,8 +32,11 @@ _CHUNK_VALUES: Final = 1 << 20  # values held as float32 at a time
 
 # What a matrix becomes whose rows are no multiple of the wanted format's block.
 _FALLBACKS: Final = {
+    GGMLType.Q2_K: GGMLType.IQ4_NL,
     GGMLType.Q3_K: GGMLType.IQ4_NL,
+    GGMLType.IQ4_XS: GGMLType.IQ4_NL,
     GGMLType.Q4_K: GGMLType.Q5_0,
+    GGMLType.Q5_K: GGMLType.Q5_1,
     GGMLType.Q6_K: GGMLType.Q8_0,
 }
 

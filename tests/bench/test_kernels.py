@@ -116,7 +116,7 @@ def test_real_times_are_positive(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--formats", "Q3_K"), "no kernels for 'Q3_K'"),
+        (("--formats", "IQ3_S"), "no kernels for 'IQ3_S'"),
         (("--shapes", "256"), "not a list of shapes"),
         (("--shapes", "0x8"), "not a list of shapes"),
         (("--isa", "sse9"), "sse9"),

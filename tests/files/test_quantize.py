@@ -38,9 +38,11 @@ def test_odd_scales_give_the_bits_of_the_gguf_package(kind: GGMLType) -> None:
     )
     odd = np.array(ODD_HALVES, "<u2")
     pairs = np.stack(np.meshgrid(odd, odd), -1).reshape(-1, 2).repeat(4, axis=0)
-    if kind in (GGMLType.Q6_K, GGMLType.Q3_K):
+    if kind is GGMLType.Q2_K:
+        blocks[:, -4:] = pairs.copy().view(np.uint8)
+    elif kind in (GGMLType.Q6_K, GGMLType.Q3_K):
         blocks[:, -2:] = pairs[:, :1].copy().view(np.uint8)
-    elif kind in (GGMLType.Q4_1, GGMLType.Q4_K):
+    elif kind in (GGMLType.Q4_1, GGMLType.Q5_1, GGMLType.Q4_K, GGMLType.Q5_K):
         blocks[:, :4] = pairs.copy().view(np.uint8)
     else:
         blocks[:, :2] = pairs[:, :1].copy().view(np.uint8)
@@ -66,7 +68,8 @@ def test_quantize_is_within_half_a_step(kind: GGMLType, scale: float) -> None:
     assert np.mean(error <= 0.5001 * steps) > 0.95
     assert np.all(error <= 1.6 * steps)
     bounds = {"Q8_0": 0.006, "Q4_1": 0.085, "Q5_0": 0.05, "Q4_K": 0.085, "Q6_K": 0.02}
-    bounds |= {"Q4_0": 0.1, "IQ4_NL": 0.1, "Q3_K": 0.17}
+    bounds |= {"Q4_0": 0.1, "IQ4_NL": 0.1, "Q3_K": 0.17, "Q5_1": 0.042, "Q5_K": 0.042, "Q2_K": 0.4}
+    bounds |= {"IQ4_XS": 0.1}
     bound = bounds[kind.name]
     assert np.sqrt(np.mean(error**2)) < bound * scale
 
@@ -75,7 +78,9 @@ def test_quantize_is_within_half_a_step(kind: GGMLType, scale: float) -> None:
 def test_quantizing_again_changes_nothing(kind: GGMLType) -> None:
     values = np.random.default_rng(1).standard_normal(256 * 100).astype(np.float32)
     once = dequantize(quantize(values, kind), kind)
-    np.testing.assert_array_equal(dequantize(quantize(once, kind), kind), once)
+    again = dequantize(quantize(once, kind), kind)
+    # The scales of Q5_K have 6 bits: rounded up by a 62nd or more, they leave the last of 32 codes unused.
+    assert np.mean(again != once) <= (0.005 if kind is GGMLType.Q5_K else 0.0)
 
 
 @pytest.mark.parametrize("kind", QUANTISED, **BY_NAME)
@@ -108,11 +113,11 @@ def test_bf16_rounds_ties_to_even() -> None:
     assert rounded.tolist() == [0x3F80, 0x3F82, 0x3F81, 0x3F80, 0x7F80]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in QUANTISED if kind is not GGMLType.IQ4_NL], **BY_NAME)
+@pytest.mark.parametrize("kind", [kind for kind in QUANTISED if not kind.name.startswith("IQ4")], **BY_NAME)
 def test_step_sizes_are_the_distances_between_codes(kind: GGMLType) -> None:
     """The values of a group, divided by its step, are whole numbers apart."""
     data = quantize(np.random.default_rng(2).standard_normal(256 * 50).astype(np.float32), kind)
-    group = 16 if kind in (GGMLType.Q6_K, GGMLType.Q3_K) else 32
+    group = 16 if kind in (GGMLType.Q6_K, GGMLType.Q3_K, GGMLType.Q2_K) else 32
     values = dequantize(data, kind).reshape(-1, group).astype(np.float64)
     steps = step_sizes(data, kind).reshape(-1, group)
     assert np.all(steps == steps[:, :1])
@@ -123,7 +128,7 @@ def test_step_sizes_are_the_distances_between_codes(kind: GGMLType) -> None:
 
 
 def test_other_formats_are_refused_by_name() -> None:
-    with pytest.raises(ParameterError, match="Q2_K tensors cannot be converted"):
-        dequantize(np.zeros(84, np.uint8), GGMLType.Q2_K)
-    with pytest.raises(ParameterError, match="IQ4_XS tensors cannot be written"):
-        quantize(np.zeros(256, np.float32), GGMLType.IQ4_XS)
+    with pytest.raises(ParameterError, match="IQ2_XS tensors cannot be converted"):
+        dequantize(np.zeros(74, np.uint8), GGMLType.IQ2_XS)
+    with pytest.raises(ParameterError, match="IQ3_S tensors cannot be written"):
+        quantize(np.zeros(256, np.float32), GGMLType.IQ3_S)

@@ -14,14 +14,12 @@ namespace {
 
 using namespace ga;
 
-constexpr const char* kKindNames[kNumKinds] = {"F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"};
-
 // ---- matrix products ----
 
 std::vector<std::uint8_t> file_row(Kind kind, int k, Style style, Noise& noise) {
   std::vector<std::uint8_t> row(file_row_bytes(kind, k));
   for (auto& byte : row) byte = static_cast<std::uint8_t>(noise.bits());
-  const int bytes = geometry(kind).file_bytes;
+  const auto [name, same_kind, block, bytes, scale_at, min_at] = layout(own_format(kind));
   for (std::size_t at = 0; at < row.size(); at += bytes) {
     if (kind == Kind::F32 || kind == Kind::BF16) {
       const auto value = std::bit_cast<std::uint32_t>(noise.value(style)) >> (kind == Kind::BF16 ? 16 : 0);
@@ -30,8 +28,8 @@ std::vector<std::uint8_t> file_row(Kind kind, int k, Style style, Noise& noise) 
     }
     const std::uint16_t scale = noise.half(style);
     const std::uint16_t min = noise.half(style);
-    std::memcpy(&row[at + (kind == Kind::Q6_K ? 208 : 0)], &scale, 2);
-    if (kind == Kind::Q4_1 || kind == Kind::Q4_K) std::memcpy(&row[at + 2], &min, 2);
+    std::memcpy(&row[at + std::max(scale_at, 0)], &scale, 2);
+    if (min_at >= 0) std::memcpy(&row[at + min_at], &min, 2);
   }
   return row;
 }
@@ -123,7 +121,7 @@ void products(const Kernels& kernels, Results& results) {
       for (int style = 0; style < kStyles; ++style, ++turn) {
         const int unit = geometry(static_cast<Kind>(kind)).tile_unit;
         const int n = kOutputs[turn % 7], k = unit == 256 ? 256 * (1 + turn % 2) : 32 * kBlocks[turn % 4];
-        results.begin(std::string(kKindNames[kind]) + ", " + std::to_string(rows) + " rows, n " +
+        results.begin(std::string(kFormats[kind].name) + ", " + std::to_string(rows) + " rows, n " +
                       std::to_string(n) + ", k " + std::to_string(k) + ", " + kStyleNames[style]);
         product(kernels, {static_cast<Kind>(kind), n, k, rows, static_cast<Style>(style)}, turn, results);
       }

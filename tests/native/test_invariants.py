@@ -25,7 +25,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 ODD_HEADS = {"arch": "llama", "heads": 3, "kv_heads": 1, "head_dim": 40, "tied": True}  # not for blocks of 32
 MODELS = [
     *((shape, format, "f32") for shape in SHAPES for format in FORMATS),
-    *(("llama", format, "f32") for format in ("Q4_0", "IQ4_NL", "Q3_K")),
+    *(("llama", format, "f32") for format in _native.FORMATS if format not in FORMATS),
     *((family, "Q8_0", "f32") for family in FAMILIES if family not in SHAPES),
     ("odd", "F32", "f32"),
     ("llama", "Q4_1", "f16"),

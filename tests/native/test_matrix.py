@@ -40,7 +40,11 @@ ODD_HALVES = np.array([0x0000, 0x0001, 0x03FF, 0x0400, 0x7BFF, 0x7C00, 0x7E00, 0
 ODD_HALVES = np.concatenate([ODD_HALVES, ODD_HALVES | np.uint16(0x8000)])
 # Byte offsets of the halves of a block.
 HALVES = {"Q8_0": (0,), "Q5_0": (0,), "Q4_1": (0, 2), "Q4_K": (0, 2), "Q6_K": (208,)}
-HALVES |= {"Q4_0": (0,), "IQ4_NL": (0,), "Q3_K": (108,)}
+HALVES |= {"Q4_0": (0,), "IQ4_NL": (0,), "IQ4_XS": (0,), "Q3_K": (108,)}
+HALVES |= {"Q5_1": (0, 2), "Q5_K": (0, 2), "Q2_K": (80, 82)}
+# Bytes of the codes of a block, in the formats that have a minimum.
+CODES = {"Q4_1": slice(4, 20), "Q5_1": slice(4, 24), "Q4_K": slice(16, 144), "Q5_K": slice(16, 176)}
+CODES |= {"Q2_K": slice(16, 80)}
 
 
 def pack(kind: str, data: Bytes, num_rows: int, num_columns: int) -> _native.Matrix:
@@ -117,10 +121,10 @@ def weights_of(kind: str, data: Bytes, num_rows: int) -> Float64:
 
 def added_part(kind: str, data: Bytes, num_rows: int) -> Float64:
     """What every weight would be if its code were 0, in the formats that have a minimum; else 0."""
-    if kind not in ("Q4_1", "Q4_K"):
+    if kind not in CODES:
         return np.zeros_like(weights_of(kind, data, num_rows))
     blocks = data.reshape(-1, GGMLType[kind].block_bytes).copy()
-    blocks[:, 4 if kind == "Q4_1" else 16 :] = 0
+    blocks[:, CODES[kind]] = 0
     return weights_of(kind, blocks.reshape(-1), num_rows)
 
 
@@ -253,7 +257,9 @@ def test_the_bounds_notice_one_wrong_weight(kind: str) -> None:
     """The bounds are tight enough to mean something: one code off by one breaks the f32 bound."""
     data = encoded(kind, 8, 256)
     weights, wrong = weights_of(kind, data, 8), data.copy()
-    wrong[GGMLType[kind].block_bytes - 3 if kind in ("Q6_K", "Q3_K") else -1] ^= 1  # a code or a scale
+    wrong[GGMLType[kind].block_bytes - (5 if kind in ("Q6_K", "Q3_K", "Q2_K") else 1)] ^= (
+        1  # a code or a scale
+    )
     x = normal(weights, 0)
     x[:] = np.sign(x)
     error = np.abs(pack(kind, wrong, 8, 256).matmul(POOL, x, int8=False) - x.astype(np.float64) @ weights.T)

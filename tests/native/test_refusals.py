@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guessahead import _native
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError
 from guessahead.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
@@ -63,11 +64,15 @@ CASES: list[tuple[str, dict[str, Any], NewTensor | None, str]] = [
     ),
     ("factors", {}, zeros("rope_freqs.weight", GGMLType.F32, (32,)), "factors that are no positive numbers"),
     ("unused", {}, zeros("blk.0.ffn_up.bias", GGMLType.F32, (512,)), "'blk.0.ffn_up.bias' is not part of"),
-    (
-        "format",
-        {},
-        zeros("blk.0.ffn_up.weight", GGMLType.Q2_K, (512, 256)),
-        "'blk.0.ffn_up.weight' is Q2_K; supported are .*Q4_0",
+    *(
+        (
+            f"format-{kind.name}",
+            {},
+            zeros("blk.0.ffn_up.weight", kind, (512, 256)),
+            f"'blk.0.ffn_up.weight' is {kind.name}; supported are .*Q4_0",
+        )
+        for kind in GGMLType
+        if kind.name not in _native.FORMATS
     ),
 ]
 

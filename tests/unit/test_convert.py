@@ -124,8 +124,8 @@ def test_progress_names_every_tensor(tmp_path: Path, tiny: TinyModel) -> None:
 
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path: Path, tiny: TinyModel) -> None:
     target = tmp_path / "out.gguf"
-    with pytest.raises(ParameterError, match=r"Q2_K.*Q4_K"):
-        convert(tiny.path, target, "Q2_K")
+    with pytest.raises(ParameterError, match=r"IQ2_XS.*Q4_K"):
+        convert(tiny.path, target, "IQ2_XS")
     with pytest.raises(ParameterError, match="must not be its source"):
         convert(tiny.path, tiny.path, "F32")
     with pytest.raises(ModelError, match="No such file"):
@@ -140,9 +140,9 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path: Path, tiny:
 
 
 def test_a_source_in_another_format_is_refused_by_name(tmp_path: Path) -> None:
-    raw = NewTensor("exotic", GGMLType.Q2_K, (1, 256), lambda: (np.zeros(84, np.uint8),))
+    raw = NewTensor("exotic", GGMLType.IQ3_S, (1, 256), lambda: (np.zeros(110, np.uint8),))
     write_gguf(tmp_path / "in.gguf", {}, [raw])
-    with pytest.raises(ModelError, match="'exotic' has the format Q2_K"):
+    with pytest.raises(ModelError, match="'exotic' has the format IQ3_S"):
         convert(tmp_path / "in.gguf", tmp_path / "out.gguf", "F32")
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from guessahead import load, memory
+from guessahead import _native, load, memory
 from guessahead.cli import main
 from guessahead.engines.base import Rows
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError, PromptError
-from guessahead.gguf import GGUFFile
+from guessahead.gguf import GGMLType, GGUFFile
 from tests.families import FAMILIES
 from tests.tiny import tiny_gguf
 
@@ -110,6 +110,14 @@ def test_what_long_texts_take_was_said(tmp_path: Path) -> None:
     [(short, few), (long, many)] = measured([path], 256)[0], measured([path], 4096)[0]
     work = (long - many) - (short - few)
     assert 0.4 * needs.work_per_token * 4096 < work < needs.work_per_token * 4096
+
+
+@pytest.mark.parametrize("format", _native.FORMATS)
+def test_every_format_counts(tmp_path: Path, format: str) -> None:
+    """About what the matrices take in the file: a pass reads little more."""
+    model = tiny_gguf(tmp_path / "tiny.gguf", width=512, format=format)
+    matrices = sum(GGMLType[format].row_bytes(each.size) for each in model.weights.values() if each.ndim == 2)
+    assert matrices <= needs_of(model.path).weights < 1.2 * matrices + 50_000
 
 
 @pytest.mark.parametrize("free", [0, 100_000])

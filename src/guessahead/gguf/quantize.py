@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from guessahead.errors import ParameterError
-from guessahead.gguf.formats import DECODERS, ENCODERS, LAYOUTS, q3_k_steps, stored, to_half, unpack_6_bits
+from guessahead.gguf.blocks import to_half
+from guessahead.gguf.formats import CODECS
 from guessahead.gguf.types import Bytes, GGMLType
 from guessahead.types import Float32
 
@@ -29,28 +30,21 @@ def dequantize(data: Bytes, kind: GGMLType) -> Float32:
         return data.view("<f2").astype(np.float32)
     if kind is GGMLType.BF16:
         return (data.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if kind not in DECODERS:
+    if kind not in CODECS:
         raise ParameterError(f"{kind.name} tensors cannot be converted ({_names()} can)")
     with np.errstate(invalid="ignore", over="ignore"):  # scales that are not finite stay what they are
-        return DECODERS[kind](data.view(LAYOUTS[kind])).reshape(-1)
+        return CODECS[kind].decode(data.view(CODECS[kind].layout)).reshape(-1)
 
 
 def step_sizes(data: Bytes, kind: GGMLType) -> Float32:
     """How far apart the values are that each element could have: float32[num_values]; 0 if not quantised.
 
-    IQ4_NL has levels of unequal distance; its step is the mean one.
+    IQ4_NL and IQ4_XS have levels of unequal distance; their step is the mean one.
     """
-    if kind not in DECODERS:
+    if kind not in CODECS:
         return np.zeros(data.size // kind.block_bytes * kind.block_size, np.float32)
-    blocks = data.view(LAYOUTS[kind])
-    if kind is GGMLType.Q3_K:
-        return np.abs(q3_k_steps(blocks)).repeat(16)
-    steps = stored(blocks["scale"])
-    if kind is GGMLType.Q4_K:
-        steps = steps * unpack_6_bits(blocks["six"])[0].astype(np.float32)
-    elif kind is GGMLType.Q6_K:
-        steps = steps * blocks["scales"].astype(np.float32)
-    elif kind is GGMLType.IQ4_NL:
+    steps = CODECS[kind].steps(data.view(CODECS[kind].layout))
+    if kind in (GGMLType.IQ4_NL, GGMLType.IQ4_XS):
         steps = steps * np.float32(16)
     return np.abs(steps).repeat(kind.block_size // steps.shape[1])
 
@@ -68,12 +62,12 @@ def quantize(values: Float32, kind: GGMLType) -> Bytes:
         return _to_bf16(values).view(np.uint8)
     if kind is GGMLType.F16:
         return to_half(values).view(np.uint8)
-    if kind not in ENCODERS:
+    if kind not in CODECS:
         raise ParameterError(f"{kind.name} tensors cannot be written ({_names()} can)")
     if not np.isfinite(values).all():
         raise ParameterError(f"values that are not finite cannot be stored as {kind.name}")
-    blocks = np.zeros(values.size // kind.block_size, LAYOUTS[kind])
-    ENCODERS[kind](values.reshape(-1, kind.block_size), blocks)
+    blocks = np.zeros(values.size // kind.block_size, CODECS[kind].layout)
+    CODECS[kind].encode(values.reshape(-1, kind.block_size), blocks)
     return blocks.view(np.uint8)
 
 
@@ -89,4 +83,4 @@ def _to_bf16(values: Float32) -> npt.NDArray[np.uint16]:
     return (rounded >> np.uint32(16)).astype("<u2")
 
 
-CONVERTIBLE: Final = (GGMLType.F32, GGMLType.F16, GGMLType.BF16, *DECODERS)
+CONVERTIBLE: Final = (GGMLType.F32, GGMLType.F16, GGMLType.BF16, *CODECS)

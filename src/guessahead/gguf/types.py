@@ -144,9 +144,13 @@ FILE_TYPES: Final[dict[GGMLType, int]] = {
     GGMLType.Q4_1: 3,
     GGMLType.Q8_0: 7,
     GGMLType.Q5_0: 8,
+    GGMLType.Q5_1: 9,
+    GGMLType.Q2_K: 10,
     GGMLType.Q3_K: 12,
     GGMLType.Q4_K: 15,
+    GGMLType.Q5_K: 17,
     GGMLType.Q6_K: 18,
     GGMLType.IQ4_NL: 25,
+    GGMLType.IQ4_XS: 30,
     GGMLType.BF16: 32,
 }

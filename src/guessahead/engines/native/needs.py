@@ -15,7 +15,7 @@ def memory_needs(
     """From the header alone: nothing of the weights is read. Formats that are not supported count nothing."""
     c = checkpoint.config
     tensors = checkpoint.tensors
-    matrices = [t for t in tensors if len(t.shape) == 2 and t.type.name in _native.KINDS]
+    matrices = [t for t in tensors if len(t.shape) == 2 and t.type.name in _native.FORMATS]
     packed = sum(_native.packed_bytes(t.type.name, t.shape[0], t.shape[1]) for t in matrices)
     vectors = sum(t.num_bytes for t in tensors if len(t.shape) == 1)
     q_width, kv_width = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
