@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+// Of the parts of a kernel: GCC leaves what is used often out of line once a file has grown enough, and the
+// sums of all rows go through memory then.
+#define GA_INLINE [[gnu::always_inline]] static inline
+
 namespace ga {
 
 constexpr int kBlock =

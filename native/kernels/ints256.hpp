@@ -62,10 +62,10 @@ static inline void dot_bytes(IW& acc, IW w, IW x) { acc.v = _mm256_dpbusd_avx_ep
 static inline void pin(IW& a) { asm volatile("" : "+x"(a.v)); }
 static inline void pin(FW& a) { asm volatile("" : "+x"(a.v)); }
 // acc + unsigned weight bytes times four signed activation bytes, per row.
-static inline void step(IW& acc, IW w, const std::int8_t* x) {
+GA_INLINE void step(IW& acc, IW w, const std::int8_t* x) {
   acc.v = _mm256_dpbusd_avx_epi32(acc.v, w.v, quad(x));
 }
 template <int J, int R>  // quad J of every row
-static inline void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
+GA_INLINE void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
   for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * (J * R + r));
 }

@@ -97,12 +97,12 @@ static inline IW times(IW a, IW b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 static inline void dot_bytes(IW& acc, IW w, IW x) { acc.v = _mm512_dpbusd_epi32(acc.v, w.v, x.v); }
 static inline void pin(IW& a) { asm volatile("" : "+v"(a.v)); }
 static inline void pin(FW& a) { asm volatile("" : "+v"(a.v)); }
-static inline void step(IW& acc, IW w, const std::int8_t* x) {
+GA_INLINE void step(IW& acc, IW w, const std::int8_t* x) {
   std::int32_t bits;
   __builtin_memcpy(&bits, x, 4);
   acc.v = _mm512_dpbusd_epi32(acc.v, w.v, _mm512_set1_epi32(bits));
 }
 template <int J, int R>  // quad J of every row
-static inline void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
+GA_INLINE void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
   for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * (J * R + r));
 }

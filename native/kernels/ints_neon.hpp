@@ -84,7 +84,7 @@ static inline void pin(FW& a) { asm volatile("" : "+w"(a.lo), "+w"(a.hi)); }
 // a vector, so the 32 * R bytes of a block are loaded 16 at a time instead of being broadcast one quad at a
 // time.
 template <int J, int R, int First = 0>
-static inline void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
+GA_INLINE void step_rows(IW (&acc)[R], IW w, const std::int8_t* q) {
   constexpr int at = J * R + First;
   const int8x16_t x = vld1q_s8(q + at / 4 * 16);
   acc[First].lo = vdotq_laneq_s32(acc[First].lo, vreinterpretq_s8_s32(w.lo), x, at % 4);

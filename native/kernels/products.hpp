@@ -1,7 +1,7 @@
 // Matrix products over the vectors of one instruction set. Included by body.hpp; see there.
 
 // The results of one row for the tiles that a vector spans.
-static inline void put(const Matmul& a, int row, int tile, FW value) {
+GA_INLINE void put(const Matmul& a, int row, int tile, FW value) {
   float* out = a.out + row * a.out_stride + tile * kLanes;
   const float* bias = a.bias == nullptr ? nullptr : a.bias + tile * kLanes;
   if ((tile + kWideTiles) * kLanes <= a.n) {
@@ -19,7 +19,7 @@ static inline void put(const Matmul& a, int row, int tile, FW value) {
 
 // Scale and minimum of the rows of a tile for one block; those of Q2_K without its inner ones.
 template <Kind K>
-static inline void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
+GA_INLINE void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
   constexpr Geometry g = geometry(K);
   scale = halves_at(unit, g.scale);
   if constexpr (g.min >= 0) min = halves_at(unit, g.min);

@@ -15,7 +15,7 @@ static inline FW wide_load(const std::uint16_t* p) {
 }
 
 template <Kind K>
-static inline FW load_weight(const std::uint8_t* const* p, int k) {
+GA_INLINE FW load_weight(const std::uint8_t* const* p, int k) {
   if constexpr (K == Kind::F16)
     return load_half(p[0] + k * 16);
   else if constexpr (K == Kind::BF16)
@@ -40,27 +40,27 @@ static inline void dot_bytes(IW& acc, IW w, IW x) {
 
 // Sums of neighbouring int16 as int32.
 static inline __m256i pairs(__m256i v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
-static inline void step(__m256i& acc, __m256i w, const std::int8_t* x) {
+GA_INLINE void step(__m256i& acc, __m256i w, const std::int8_t* x) {
   acc = _mm256_add_epi16(acc, _mm256_maddubs_epi16(w, quad(x)));
   asm("" : "+x"(acc));  // else the compiler turns the chain into a tree and spills all of its leaves
 }
 
 // Fields of 16 bits shifted right by N, or left.
 template <int N>
-static inline __m256i shifted(__m256i v) {
+GA_INLINE __m256i shifted(__m256i v) {
   if constexpr (N < 0)
     return _mm256_slli_epi16(v, -N);
   else
     return _mm256_srli_epi16(v, N);
 }
 template <int Mask, int N = 0>
-static inline __m256i field(__m256i v) {
+GA_INLINE __m256i field(__m256i v) {
   return _mm256_and_si256(shifted<N>(v), _mm256_set1_epi8(Mask));
 }
 
 // |w| * (x with w's sign): at most 2 * 128 * 127 in an int16, so one step per sum.
 template <int R>
-static inline void signed_step(IW (&out)[R], __m256i w, const std::int8_t* q) {
+GA_INLINE void signed_step(IW (&out)[R], __m256i w, const std::int8_t* q) {
   const __m256i magnitude = _mm256_abs_epi8(w);
   for (int r = 0; r < R; ++r) {
     const __m256i x = _mm256_sign_epi8(quad(q + 4 * r), w);
@@ -70,7 +70,7 @@ static inline void signed_step(IW (&out)[R], __m256i w, const std::int8_t* q) {
 
 // Signed bytes, or nibbles that stand for them.
 template <Kind K, int R>
-static inline void signed_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
+GA_INLINE void signed_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
   for (int r = 0; r < R; ++r) out[r] = ints(0);
   if constexpr (K == Kind::Q8_0) {
     for (int j = 0; j < 8; ++j) signed_step(out, bytes32(codes + 32 * j), q + 4 * j * R);
@@ -86,13 +86,13 @@ static inline void signed_dots(const std::uint8_t* codes, const std::int8_t* q, 
 }
 
 template <int R>
-static inline void steps(__m256i (&acc)[R], __m256i w, const std::int8_t* q) {
+GA_INLINE void steps(__m256i (&acc)[R], __m256i w, const std::int8_t* q) {
   for (int r = 0; r < R; ++r) step(acc[r], w, q + 4 * r);
 }
 
 // 8 * 2 * 15 * 127 = 30,480 fits an int16.
 template <int R>
-static inline void nibble_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
+GA_INLINE void nibble_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
   __m256i acc[R];
   for (__m256i& a : acc) a = _mm256_setzero_si256();
   for (int j = 0; j < 4; ++j) {
@@ -105,14 +105,14 @@ static inline void nibble_dots(const std::uint8_t* codes, const std::int8_t* q, 
 
 // Quads 4 * Half + J of codes of five bits. 4 * 2 * 31 * 127 = 31,496 fits an int16, 8 steps do not.
 template <int Half, int R, int J = 0>
-static inline void five_steps(__m256i (&acc)[R], const std::uint8_t* codes, const std::int8_t* q) {
+GA_INLINE void five_steps(__m256i (&acc)[R], const std::uint8_t* codes, const std::int8_t* q) {
   const __m256i four = field<15, 4 * Half>(bytes32(codes + 32 * J));
   const __m256i fifth = field<16, J + 4 * Half - 4>(bytes32(codes + 128));
   steps(acc, _mm256_or_si256(four, fifth), q + 4 * (J + 4 * Half) * R);
   if constexpr (J < 3) five_steps<Half, R, J + 1>(acc, codes, q);
 }
 template <int R>
-static inline void five_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
+GA_INLINE void five_dots(const std::uint8_t* codes, const std::int8_t* q, IW (&out)[R]) {
   __m256i acc[2][R];
   for (auto& half : acc)
     for (__m256i& a : half) a = _mm256_setzero_si256();
@@ -124,7 +124,7 @@ static inline void five_dots(const std::uint8_t* codes, const std::int8_t* q, IW
 
 // Quad 4 * Half + J of a kind with a scale for each half.
 template <Kind K, int Half, int J>
-static inline __m256i half_weights(const std::uint8_t* codes) {
+GA_INLINE __m256i half_weights(const std::uint8_t* codes) {
   if constexpr (K == Kind::Q6_K) {
     const __m256i four = field<15, 4 * Half>(bytes32(codes + 32 * J));
     return _mm256_or_si256(four, field<0x30, 2 * J - 4>(bytes32(codes + 128 + 32 * Half)));
@@ -137,7 +137,7 @@ static inline __m256i half_weights(const std::uint8_t* codes) {
 
 // The scale multiplies while pairs are summed. Two steps of Q6_K fit an int16: 2 * 2 * 63 * 127 = 32,004.
 template <Kind K, int Half, int R, int J = 0>
-static inline void half_dots(const std::uint8_t* codes, __m256i scale, const std::int8_t* q, IW (&out)[R]) {
+GA_INLINE void half_dots(const std::uint8_t* codes, __m256i scale, const std::int8_t* q, IW (&out)[R]) {
   const __m256i w0 = half_weights<K, Half, J>(codes), w1 = half_weights<K, Half, J + 1>(codes);
   for (int r = 0; r < R; ++r) {
     __m256i acc = _mm256_setzero_si256();
@@ -150,7 +150,7 @@ static inline void half_dots(const std::uint8_t* codes, __m256i scale, const std
 }
 
 // Both sums of x of a row, side by side as int16.
-static inline __m256i both_sums(const std::int16_t* sums) {
+GA_INLINE __m256i both_sums(const std::int16_t* sums) {
   std::int32_t both;
   __builtin_memcpy(&both, sums, 4);
   return _mm256_set1_epi32(both);
@@ -160,8 +160,8 @@ static inline __m128i scale_pairs(const std::uint8_t* unit, int b) {
 }
 
 template <Kind K, int R>
-static inline void half_scaled_dots(const std::uint8_t* unit, int b, const std::int8_t* q,
-                                    const std::int16_t* sums, IW (&out)[R]) {
+GA_INLINE void half_scaled_dots(const std::uint8_t* unit, int b, const std::int8_t* q,
+                                const std::int16_t* sums, IW (&out)[R]) {
   constexpr Geometry g = geometry(K);
   const std::uint8_t* codes = unit + g.codes + b * g.block_bytes;
   const __m256i inner =
@@ -181,8 +181,8 @@ static inline void half_scaled_dots(const std::uint8_t* unit, int b, const std::
 
 // Integer dot products of one block with R rows; offsets and the inner scales of halves included.
 template <Kind K, int R>
-static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
-                        const std::int16_t* sums, IW (&out)[R]) {
+GA_INLINE void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t* sums,
+                    IW (&out)[R]) {
   constexpr Geometry g = geometry(K);
   const std::uint8_t* codes = unit[0] + g.codes + b * g.block_bytes;
   if constexpr (has_half_scales(K))
@@ -202,7 +202,7 @@ static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_
 
 // Sums of activations times the inner minima of Q2_K.
 template <int R>
-static inline void min_dots(const std::uint8_t* const* unit, int b, const std::int16_t* sums, IW (&out)[R]) {
+GA_INLINE void min_dots(const std::uint8_t* const* unit, int b, const std::int16_t* sums, IW (&out)[R]) {
   const __m256i mins = _mm256_srli_epi16(_mm256_cvtepu8_epi16(scale_pairs(unit[0], b)), 4);
   for (int r = 0; r < R; ++r) out[r].v = _mm256_madd_epi16(mins, both_sums(sums + 2 * r));
 }

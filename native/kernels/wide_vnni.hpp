@@ -2,7 +2,7 @@
 // Included after ints256.hpp, ints512.hpp or ints_neon.hpp.
 
 template <Kind K>
-static inline FW load_weight(const std::uint8_t* const* p, int k) {
+GA_INLINE FW load_weight(const std::uint8_t* const* p, int k) {
   if constexpr (K == Kind::F16)
     return halves_at(p, k * 16);
   else if constexpr (K == Kind::BF16)
@@ -12,14 +12,14 @@ static inline FW load_weight(const std::uint8_t* const* p, int k) {
 }
 
 template <int R, int J = 0>
-static inline void signed_quads(IW (&acc)[R], const std::uint8_t* const* unit, const std::int8_t* q) {
+GA_INLINE void signed_quads(IW (&acc)[R], const std::uint8_t* const* unit, const std::int8_t* q) {
   step_rows<J>(acc, signed_at(unit, 32 * J), q);
   if constexpr (J < 7) signed_quads<R, J + 1>(acc, unit, q);
 }
 
 // Quads J and J + 4: a nibble each, for some kinds a code of kLevels, for some with a fifth bit.
 template <Kind K, int R, int J = 0>
-static inline void nibbles(IW (&acc)[R], const std::uint8_t* const* unit, int offset, const std::int8_t* q) {
+GA_INLINE void nibbles(IW (&acc)[R], const std::uint8_t* const* unit, int offset, const std::int8_t* q) {
   const IW both = bytes_at(unit, offset + 32 * J), low = same_bytes(15);
   IW first = bit_and(both, low), second = bit_and(shift_right<4>(both), low);
   if constexpr (has_levels(K)) {
@@ -39,7 +39,7 @@ static inline void nibbles(IW (&acc)[R], const std::uint8_t* const* unit, int of
 // Quad 4 * Half + J of a kind with a scale for each half: two bits from field J of the half's vector, and a
 // nibble below or a third bit above them.
 template <Kind K, int Half, int J>
-static inline IW half_weights(const std::uint8_t* const* unit, int offset) {
+GA_INLINE IW half_weights(const std::uint8_t* const* unit, int offset) {
   if constexpr (K == Kind::Q6_K) {
     const IW both = bytes_at(unit, offset + 32 * J), high = bytes_at(unit, offset + 128 + 32 * Half);
     const IW four = bit_and(Half == 0 ? both : shift_right<4>(both), same_bytes(15));
@@ -54,8 +54,8 @@ static inline IW half_weights(const std::uint8_t* const* unit, int offset) {
 
 // One half of a block: its own scale, and the codes' offset (32 in Q6_K, 4 in Q3_K) times its sum of x.
 template <Kind K, int Half, int R>
-static inline void half_dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
-                             const std::int16_t* sums, IW (&out)[R]) {
+GA_INLINE void half_dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
+                         const std::int16_t* sums, IW (&out)[R]) {
   constexpr Geometry g = geometry(K);
   const int offset = g.codes + b * g.block_bytes;
   IW scale = pair_at(unit, 16 * b, Half);
@@ -81,8 +81,8 @@ constexpr int kOffset = K == Kind::Q4_0                                         
                                                                                      : -1;
 
 template <Kind K, int R>
-[[gnu::always_inline]] static inline void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q,
-                                               const std::int16_t* sums, IW (&out)[R]) {
+GA_INLINE void dots(const std::uint8_t* const* unit, int b, const std::int8_t* q, const std::int16_t* sums,
+                    IW (&out)[R]) {
   constexpr Geometry g = geometry(K);
   for (int r = 0; r < R; ++r) out[r] = ints(0);
   if constexpr (has_half_scales(K)) {
@@ -100,7 +100,7 @@ template <Kind K, int R>
 
 // Sums of activations times the inner minima of Q2_K.
 template <int R>
-static inline void min_dots(const std::uint8_t* const* unit, int b, const std::int16_t* sums, IW (&out)[R]) {
+GA_INLINE void min_dots(const std::uint8_t* const* unit, int b, const std::int16_t* sums, IW (&out)[R]) {
   const IW low = ints(15);
   const IW first = bit_and(shift_right<4>(pair_at(unit, 16 * b, 0)), low);
   const IW second = bit_and(shift_right<4>(pair_at(unit, 16 * b, 1)), low);

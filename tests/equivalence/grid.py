@@ -76,7 +76,11 @@ def tiny_world() -> World:
     )
 
 
-FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K")
+# Every format is in one of the two, and kernels of all sorts in both.
+FORMATS = {
+    "llama": ("F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K"),
+    "qwen2": ("F32", "Q4_1", "Q6_K", "Q4_0", "Q5_1", "Q5_K", "Q3_K", "Q2_K", "IQ4_NL", "IQ4_XS"),
+}
 
 
 def native_world(arch: str, format: str) -> World:
@@ -157,8 +161,8 @@ def smollm2_world(folder: Path) -> World:
 
 WORLDS: dict[str, Callable[[], World]] = {"tiny": tiny_world} | {
     f"{arch}-{format}": partial(native_world, arch, format)
-    for arch in ("llama", "qwen2")
-    for format in FORMATS
+    for arch, formats in FORMATS.items()
+    for format in formats
 }
 WORLDS |= {f"{arch}-text": partial(text_world, arch) for arch in ("llama", "qwen2")}
 

@@ -2,6 +2,7 @@
 //
 // Prints a line per variant and a hash of the scalar results, which must be the same on every architecture.
 // Exits with 1 where a variant differs. test_kernels_program.py builds and runs it, emulated for ARM too.
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -145,6 +146,13 @@ void row_functions(const Kernels& kernels, Results& results) {
       results.add(y);
       kernels.silu_mul(a.data(), b.data(), y.data(), n);
       results.add(y);
+      kernels.gelu_mul(a.data(), b.data(), y.data(), n);
+      results.add(y);
+      for (const float most : {0.0f, 30.0f}) {
+        y = a;
+        kernels.cap(y.data(), 0.5f + std::fabs(noise.plain()), most, n);
+        results.add(y);
+      }
       const int half = n / 2 - noise.below(n / 4 + 1);
       kernels.rope(a.data(), b.data(), b.data() + half, half, n, noise.plain());
       results.add(a);
@@ -159,12 +167,15 @@ void attend_all(const Kernels& kernels, int num, int head_dim, Style style, bool
   auto q = noise.values(num * head_dim, style);
   std::vector<float> out(num * head_dim);
   std::vector<Query> queries(num);
-  for (int i = 0; i < num; ++i)
+  for (int i = 0; i < num; ++i) {
     queries[i] = {&q[i * head_dim], &out[i * head_dim], 0, 0, noise.below(2 * kPage)};
+    if (i % 3 == 1) queries[i].first = noise.below(queries[i].position + 1);  // of a window
+    if (i % 4 == 2) queries[i].cap = 2.0f;
+  }
   for (int first = 0; first < 2 * kPage; first += kPage) {
     std::vector<Query*> seeing;
     for (Query& query : queries)
-      if (query.position >= first) seeing.push_back(&query);
+      if (query.position >= first && query.first < first + kPage) seeing.push_back(&query);
     const int count = static_cast<int>(seeing.size());
     if (halves) {
       const auto keys = noise.halves(page, style), values = noise.halves(page, style);

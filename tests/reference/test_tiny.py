@@ -37,6 +37,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "q5_0-40": {"format": "Q5_0", "width": 160, "heads": 4, "kv_heads": 2, "rope_base": 1e6},
     "q4_k-64": {"format": "Q4_K", "formats": {"ffn_down": "Q6_K", "token_embd": "Q8_0"}},
     "q6_k-32": {"format": "Q6_K", "heads": 8, "kv_heads": 2, "formats": {"attn_v": "Q5_0", "ffn_up": "F16"}},
+    "q5_k-64": {"format": "Q5_K", "formats": {"ffn_down": "Q2_K", "token_embd": "Q3_K", "ffn_up": "Q5_1"}},
+    "iq4_xs-64": {"format": "IQ4_XS", "formats": {"ffn_down": "IQ4_NL", "attn_v": "Q4_0"}},
 }
 ONLY_LLAMA = ("f32-wide-heads",)  # qwen2 has heads of width / heads only
 CASES = [
