@@ -70,7 +70,7 @@ class Portfolio(Drafter):
     def propose(self, choice: Choice, budget: int) -> Draft:
         drafts: list[tuple[Draft, str]] = []
         for member in self._members:
-            if member.pays_per_guess and drafts and _sureness(drafts[0][0]) > SURE:
+            if member.pays_per_guess and any(_sureness(draft) > SURE for draft, _ in drafts):
                 continue
             draft = member.propose(choice, budget)
             if draft.dists is not None:
