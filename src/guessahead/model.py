@@ -51,7 +51,8 @@ class LanguageModel:
     ) -> None:
         """at_precision: makes an engine of the same weights in another format, for drafters that want one.
 
-        bits_per_weight: of the matrices as they are.
+        bits_per_weight: of the matrices as they are. The model's draft head, if it has one, is read at once: no
+        first token shall wait for it.
         """
         self.engine = engine
         self.tokenizer = tokenizer
@@ -60,7 +61,7 @@ class LanguageModel:
         self._at_precision = at_precision
         self._bits_per_weight = bits_per_weight
         self._lower: dict[str, Engine] = {}
-        self._heads: dict[str, NativeHead | None] = {}
+        self._heads: dict[str, NativeHead | None] = {"": load_head(engine)}
         self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
         self._other_tokenizer: WeakSet[Tokenizer] = WeakSet()
         self._prefix: KeptPrefix | None = None
@@ -201,7 +202,7 @@ class Session(LanguageModel):
     """
 
     def __init__(self, lm: LanguageModel) -> None:
-        super().__init__(lm.engine, lm.tokenizer, lm.chat_template, lm.name, lm.setup().at_precision)
+        vars(self).update(vars(lm))  # all that is loaded is shared
         self._prefix: KeptPrefix = KeptPrefix(self.engine)
 
     def close(self) -> None:

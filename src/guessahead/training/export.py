@@ -11,8 +11,9 @@ from guessahead.gguf.types import GGMLType
 from guessahead.heads.files import MATRICES, NORMS, HeadConfig, HeadFiles
 from guessahead.types import Float32, Int32
 
-# Of the matrices. The output takes half of the bytes and hardly notices four bits; the layer does.
-FORMATS: Final = dict.fromkeys(MATRICES, "Q8_0") | {"lm_head": "Q5_0"}
+# Of the matrices. For SmolLM2's head five bits agree with the target as often as eight do (46.3 % of 8,134
+# guesses), and every first guess of a step reads all of it from memory; four bits lose half a percent.
+FORMATS: Final = dict.fromkeys(MATRICES, "Q5_0")
 
 
 def to_files(

@@ -167,6 +167,8 @@ def train(
         layers = fused_layers(target.config.num_layers)
         to_files(trainer.weights(), target.config, target.fingerprint, layers, draft_ids).save(places.head)
 
+    if trainer.tokens >= trainer.goal:
+        save()  # all was learned before; the files may be older, or lie elsewhere
     yield from trainer.run(every, HELD_OUT, save)
 
 
