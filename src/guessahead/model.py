@@ -51,8 +51,8 @@ class LanguageModel:
     ) -> None:
         """at_precision: makes an engine of the same weights in another format, for drafters that want one.
 
-        bits_per_weight: of the matrices as they are. The model's draft head, if it has one, is read at once: no
-        first token shall wait for it.
+        bits_per_weight: of the matrices as they are. The model's draft head, if it has one, is read at
+        once: no first token shall wait for it.
         """
         self.engine = engine
         self.tokenizer = tokenizer
