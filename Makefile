@@ -4,6 +4,7 @@
 #   make demo-pair   Qwen2.5-Coder 1.5B guessed by its 0.5B (1.6 GB to fetch)
 #   make test        all tests (make test T="tests/cli -k json" for some)
 #   make lint        ruff and mypy; make format rewrites
+#   make sanitize    tests of the native side and mutated files, under sanitizers (needs GCC)
 #   make docs        the site, in build/site; make docs/cli.md brings that page up to date
 #   make clean       removes what was built (fetched models stay in the user cache)
 
@@ -27,7 +28,13 @@ HAS_HEADERS := import os, sys, sysconfig; \
 	sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 PAIR := qwen2.5-coder-0.5b qwen2.5-coder-1.5b
 
-.PHONY: demo demo-pair test lint format docs docs/cli.md clean
+# Runs Python on the package in build/sanitize. A module that is loaded later needs the sanitizer, and the
+# library whose exceptions it watches, from the start.
+SANITIZED := PYTHONPATH=$(CURDIR)/build/sanitize GUESSAHEAD_CACHE=$(CURDIR)/build/sanitize/cache \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so.6)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=8 UBSAN_OPTIONS=print_stacktrace=1
+
+.PHONY: demo demo-pair test lint format sanitize docs docs/cli.md clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -48,6 +55,16 @@ lint: $(VENV)/.tools
 format: $(VENV)/.tools
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+sanitize: $(VENV)/.package $(VENV)/.tools
+	CXX=g++ cmake -S . -B build/sanitize -DGUESSAHEAD_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	cmake --build build/sanitize
+	rm -rf build/sanitize/guessahead
+	cp -r src/guessahead build/sanitize/guessahead
+	cp build/sanitize/_native*.so build/sanitize/guessahead/
+	$(SANITIZED) $(BIN)/python -m pytest tests/native tests/files tests/fuzz \
+		--ignore tests/native/test_kernels_program.py
+	$(SANITIZED) $(BIN)/python tests/fuzz/run.py --count 5000 --seconds 1200
 
 docs: docs/cli.md
 	$(BIN)/mkdocs build --quiet
