@@ -28,7 +28,7 @@ from tests.equivalence.grid import (
 from tests.fakes import FakeSequence, TinyEngine
 
 # The drafters whose guesses branch.
-TREES = ("draft-model", "portfolio", "self-q4", "self-q8", "suffix", "tree-oracle", "tree-hostile")
+TREES = ("draft-model", "head", "portfolio", "self-q4", "self-q8", "suffix", "tree-oracle", "tree-hostile")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
