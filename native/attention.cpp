@@ -123,6 +123,7 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
     const std::byte* block = sequence.block(job.layer, head, page);
     const std::byte* next = page < last / kPage ? sequence.block(job.layer, head, page + 1) : nullptr;
     scratch.order.clear();
+    int same = 0;  // columns of the copy in scratch that are the page's; 0 = there is no copy yet
     for (int i = 0; i < request.num; ++i) {
       const RowPlace& place = places[i];
       if (place.position < begin || job.first_seen(place.position) >= begin + kPage) continue;
@@ -131,8 +132,13 @@ void Plan::attend(const Attention& job, Request& request, int head, int segment,
         scratch.order.push_back(&partial(job, request.first_row + i, h, segment, segments_));
       if (place.fork >= std::min(begin + kPage, place.position + 1))
         continue;  // this row sees the page as it is
-      // Some of the row's ancestors lie in scratch: lay them over a copy of the page.
-      std::memcpy(scratch.block.data(), block, shape_.head_bytes());
+      // Some of the row's ancestors lie in scratch: lay them over a copy of the page, which rows share. Those
+      // before have changed its columns from `same` on; this row's own begin at `fork`.
+      const int fork = std::max(place.fork - begin, 0);
+      if (same == 0) std::memcpy(scratch.block.data(), block, shape_.head_bytes());
+      for (int column = same; same > 0 && column < fork; ++column)
+        sequence.restore(block, scratch.block.data(), column);
+      same = fork;
       for (int a = i; a >= 0 && places[a].slot >= 0 && places[a].position >= begin; a = places[a].parent)
         if (places[a].position < begin + kPage)
           sequence.lay_over(job.layer, head, places[a].slot, scratch.block.data(),

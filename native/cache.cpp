@@ -1,5 +1,6 @@
 #include "cache.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -107,6 +108,20 @@ void Sequence::lay_over(int layer, int head, int slot, std::byte* block, int col
     lay(static_cast<const std::uint16_t*>(nullptr));
   else
     lay(static_cast<const float*>(nullptr));
+}
+
+void Sequence::restore(const std::byte* from, std::byte* to, int column) const {
+  const auto copy = [&]<class T>(const T*) {
+    const int dim = shape_.head_dim;
+    const auto* source = reinterpret_cast<const T*>(from);
+    auto* target = reinterpret_cast<T*>(to);
+    for (int d = 0; d < dim; ++d) target[d * kPage + column] = source[d * kPage + column];
+    std::copy_n(source + (kPage + column) * dim, dim, target + (kPage + column) * dim);
+  };
+  if (shape_.half)
+    copy(static_cast<const std::uint16_t*>(nullptr));
+  else
+    copy(static_cast<const float*>(nullptr));
 }
 
 void Sequence::keep(const int* path, int num) {

@@ -58,6 +58,9 @@ class Sequence {
   // Copies a row from scratch into column `column` of a block.
   void lay_over(int layer, int head, int slot, std::byte* block, int column);
 
+  // Copies a column from one block to another.
+  void restore(const std::byte* from, std::byte* to, int column) const;
+
   const std::vector<RowPlace>& rows() const { return rows_; }
 
  private:

@@ -40,7 +40,7 @@ class HeadOptions:
 
     path: str = ""
     branches: int = 3
-    width: int = 3
+    width: int = 2
 
     def __post_init__(self) -> None:
         for name in ("branches", "width"):
