@@ -52,7 +52,7 @@ class DraftingOptions:
 @dataclass(frozen=True, slots=True)
 class DraftModelOptions(DraftingOptions):
     """precision: run the draft model at "q4" or "q8", lower than it is stored; the copy is made once and kept
-        in the user cache. "" = as it is stored.
+    in the user cache. "" = as it is stored.
     """
 
     precision: str = ""
