@@ -6,12 +6,12 @@ target as often as its training allows. (EAGLE: Li, Wei, Zhang, Zhang 2024, 2025
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from guessahead import _native, sampling, tree
 from guessahead.drafters.base import Drafter, Setup
@@ -23,7 +23,7 @@ from guessahead.types import Choice, Draft, Float32, Float64, Int32, SamplingPar
 if TYPE_CHECKING:
     from guessahead.heads.native import NativeHead
 
-_CONSIDERED: Final = 48  # tokens that sampling may plausibly choose
+_CONSIDERED: Final = 32  # tokens that sampling may plausibly choose
 _LEAST: Final = 0.02  # beside another guess, one less likely than this costs a row for nothing
 # A head that was not asked for so many positions begins anew, at the last so many: what lies further back
 # hardly helps it, and reading costs time.
@@ -39,8 +39,8 @@ class HeadOptions:
     """
 
     path: str = ""
-    branches: int = 3
-    width: int = 2
+    branches: int = 2
+    width: int = 1
 
     def __post_init__(self) -> None:
         for name in ("branches", "width"):
@@ -199,18 +199,16 @@ class Head(Drafter):
             best, chances = _native.likeliest(logits, branches)
             pairs = [(int(ids[i]), chance) for i, chance in zip(best, chances, strict=True)]
         else:
-            near = np.array(_native.likeliest(logits, _CONSIDERED)[0], np.int64)
-            if len(near) == 0:
-                return []  # the head is damaged
-            values = logits[near].astype(np.float64) / choice.params.temperature
-            near, values = _filtered(near, values, choice.params)
-            seed = sampling.resolved_seed(choice)
-            position = len(choice.history) + num_above
-            values += sampling.gumbel_noise(seed, choice.stream, position, ids[near])
-            weights = np.exp(values - values.max())
-            order = np.argsort(-weights, kind="stable")[:branches]
-            chances = weights[order] / weights.sum()
-            pairs = list(zip(ids[near[order]].tolist(), chances.tolist(), strict=True))
+            best, chances = _native.likeliest(logits, _CONSIDERED)
+            weights = _filtered(chances, choice.params)
+            tokens = ids[best[: len(weights)]]
+            seed, position = sampling.resolved_seed(choice), len(choice.history) + num_above
+            noise = _native.gumbel_noise(seed, choice.stream, position, tokens)
+            # The target adds the same noise to its logits: what counts is who wins with it, and by how much.
+            values = [weight * math.exp(each) for weight, each in zip(weights, noise, strict=True)]
+            total = sum(values)
+            noisy = sorted(zip(values, tokens.tolist(), strict=True), reverse=True)[:branches]
+            pairs = [(token, value / total) for value, token in noisy]
         return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= _LEAST]
 
 
@@ -245,16 +243,19 @@ class _Rows:
         return [row_of[node] for node in wanted], arrays
 
 
-def _filtered(
-    near: npt.NDArray[np.int64], values: Float64, params: SamplingParams
-) -> tuple[npt.NDArray[np.int64], Float64]:
-    """What top-k, top-p and min-p leave of the likeliest tokens, roughly: the target decides anyway.
+def _filtered(chances: list[float], params: SamplingParams) -> list[float]:
+    """Weights of what top-k, top-p and min-p leave of the likeliest tokens, roughly: the target decides.
 
-    values: logits over temperature, descending.
+    chances: at temperature 1, descending; none of a damaged head. The first weight is 1.
     """
-    weights = np.exp(values - values[0])
-    before = np.cumsum(weights) - weights
-    kept = (before < params.top_p * weights.sum()) & (weights >= params.min_p)
-    if params.top_k:
-        kept[params.top_k :] = False
-    return near[kept], values[kept]
+    power = 1.0 / params.temperature
+    weights = [(chance / chances[0]) ** power for chance in chances]
+    enough = params.top_p * sum(weights)
+    kept: list[float] = []
+    reached = 0.0
+    for weight in weights[: params.top_k or None]:
+        if reached >= enough or weight < params.min_p:
+            break
+        kept.append(weight)
+        reached += weight
+    return kept
