@@ -19,7 +19,9 @@ from tests.tiny import TinyModel
 Generate = Callable[..., Result]
 
 
-@pytest.mark.parametrize("settings", [(), ("--temperature", "1.2"), ("--repetition-penalty", "1.3")])
+@pytest.mark.parametrize(
+    "settings", [(), ("--temperature", "1.2", "--seed", "1"), ("--repetition-penalty", "1.3")]
+)
 def test_identical(generate: Generate, tiny: TinyModel, settings: tuple[str, ...]) -> None:
     result = generate("--compare", "--draft-model", str(tiny.path), *settings)
     assert result.exit_code == 0

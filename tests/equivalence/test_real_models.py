@@ -100,13 +100,12 @@ def test_output_of_the_pair_is_plain(pair: Any, sampling: dict[str, Any], report
     for task in select(default_tasks(), PAIR_TASKS):
         settings: dict[str, Any] = {"max_tokens": 128, "seed": 1} | sampling
         plain = target.generate(task.prompt, drafter="none", **settings)
-        ours = target.generate(task.prompt, drafter="draft-model", draft_model=draft, **settings)
+        # A fixed gamma: on a busy machine the controller may find that guessing does not pay.
+        ours = target.generate(task.prompt, drafter="draft-model", draft_model=draft, gamma=4, **settings)
         stats, comparison = ours.stats, Comparison((plain,), (ours,))
-        expected = comparison.prediction
         report(
-            f"{task.prompt_id}: {stats.num_tokens} tokens, {comparison.verdict}, "
-            f"alpha {stats.alpha:.2f}, tau {stats.tau:.2f}, c {expected.c:.2f}, v {expected.v:.2f}, "
-            f"ratio {comparison.ratio:.2f} (predicted {expected.ratio:.2f})"
+            f"{task.prompt_id}: {stats.num_tokens} tokens, {comparison.verdict}, alpha {stats.alpha}, "
+            f"tau {stats.tau}, {comparison.prediction}, ratio {comparison.ratio}"
         )
         assert ours.token_ids == plain.token_ids
         assert (ours.text, ours.finish_reason) == (plain.text, plain.finish_reason)
