@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead.training.batch import Text, to_bfloat16
+from guessahead.training.batch import Bfloat16, Text, to_bfloat16
 from guessahead.training.shards import Store
-from guessahead.types import Int32
+from guessahead.types import Float32, Int32
 
 WIDTH, LAYERS = 32, 3
 
@@ -27,3 +27,8 @@ def made_text(asked: Sequence[int], answer: Sequence[int], number: int = 0) -> T
 def stored(folder: Path, shards: Sequence[list[Text]]) -> list[Path]:
     store = Store(folder, "made up")
     return [store.path(number) for number in store.fill(len(shards), shards.__getitem__)]
+
+
+def from_bfloat16(values: Bfloat16) -> Float32:
+    """Exact."""
+    return (values.astype(np.uint32) << 16).view(np.float32)

@@ -12,10 +12,11 @@ import guessahead as ga
 from guessahead.engines.base import Rows
 from guessahead.errors import ModelError
 from guessahead.training import chats
-from guessahead.training.batch import Ask, Text, Writing, _loops, from_bfloat16, to_bfloat16, write
+from guessahead.training.batch import Ask, Text, Writing, _loops, to_bfloat16, write
 from guessahead.training.chats import Frame
 from guessahead.types import Int32, SamplingParams
 from tests.tiny import tiny_gguf
+from tests.training.making import from_bfloat16
 
 LAYERS = (0, 1)
 PROMPTS = (

@@ -101,21 +101,22 @@ class Head(Drafter):
         room = self._head.context - self._num_read - self._num_waiting
         if room < 0:
             return Draft()
+        most = min(budget, room + 1)
         entry, state, logits = self._catch_up(sequence, choice)
         if self.draws is not None:
-            return self._drawn(sequence, choice, (entry, state, logits), min(budget, room + 1))
+            return self._drawn(sequence, choice, (entry, state, logits), most)
         found = Branches()
         grown = _Rows(choice.history[-1:], entry)
         behind = {tree.ROOT: (state[0], logits[0])}
         reach = 1.0
-        for depth in range(min(budget, room + 1)):
+        for depth in range(most):
             fresh: list[int] = []
             for node, (_, row) in behind.items():
                 fresh += found.add(node, self._rank(row, choice, depth))
             best = sorted(fresh, key=lambda node: -found.reach[node])[: self._options.width]
             best = [node for node in best if found.tokens[node] not in choice.eos_ids]
             before, reach = reach, sum(found.reach[node] for node in best)
-            if depth + 1 == min(budget, room + 1) or reach <= 0.0:
+            if depth + 1 == most or reach <= 0.0:
                 break
             if self.gate is not None and not self.gate.more(reach / before):
                 break

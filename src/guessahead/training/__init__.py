@@ -3,9 +3,11 @@
     chats.py     the model writes chats: user turns and answers
     batch.py     many texts at once through the native engine, hidden states kept
     shards.py    what was written, on disk, for this run and later ones
-    network.py   the head as a torch module (torch is needed from here on)
-    fit.py       training, with checkpoints, progress and agreement on held-out text
-    export.py    files: ours, and the layout that vLLM's `speculators` read
+    target.py    what of the model's own weights a head is trained with
+    data.py      shards -> batches (torch is needed from here on)
+    network.py   the head as a torch module
+    fit.py       training, with progress and agreement on held-out text
+    export.py    the files of a head; speculators.py: those that vLLM reads
 
-`guessahead train` runs them in this order; `guessahead.heads` uses the result.
+run.py, behind `guessahead train`, runs them in this order; `guessahead.heads` uses the result.
 """

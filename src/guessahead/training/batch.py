@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from guessahead.engines.base import Engine, PassOutput, Rows, SequenceState
+from guessahead.gguf.quantize import quantize
+from guessahead.gguf.types import GGMLType
 from guessahead.types import Choice, Int32, SamplingParams
 
 Bfloat16 = npt.NDArray[np.uint16]
@@ -145,10 +147,4 @@ def _loops(tokens: list[int]) -> bool:
 
 def to_bfloat16(values: npt.NDArray[np.float32]) -> Bfloat16:
     """Rounded to nearest, ties to even."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def from_bfloat16(values: Bfloat16) -> npt.NDArray[np.float32]:
-    """Exact."""
-    return (values.astype(np.uint32) << 16).view(np.float32)
+    return quantize(values, GGMLType.BF16).view(np.uint16).reshape(values.shape)

@@ -1,4 +1,4 @@
-"""A trained head -> files: ours (`guessahead.heads.files`), and those that vLLM's `speculators` read."""
+"""A trained head -> the files of `guessahead.heads`."""
 
 from __future__ import annotations
 

@@ -69,8 +69,6 @@ def write_chats(
         return list(write(lm.engine, chats(frame, lm.tokenizer, number, CHATS), layers, SLOTS))
 
     for number in store.fill(1 << 20, make):
-        if total >= num_tokens:
-            break
         paths.append(store.path(number))
         total += len(read(store.path(number)).token_ids)
         tell(total)

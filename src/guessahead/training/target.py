@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead import _native
 from guessahead.engines.native.architectures import ARCHITECTURES, DESIGNS
 from guessahead.engines.native.checkpoint import Checkpoint, Config
 from guessahead.engines.native.neighbour import fingerprint
 from guessahead.engines.native.rotation import halves_from_pairs
 from guessahead.errors import ModelError
+from guessahead.gguf.quantize import dequantize
 from guessahead.loading import open_checkpoint
 from guessahead.types import Float32
 
@@ -85,4 +85,4 @@ def _last_layer(checkpoint: Checkpoint, paired_rope: bool) -> Mapping[str, Float
 def _matrix(checkpoint: Checkpoint, name: str, num_rows: int, num_columns: int) -> Float32:
     tensor = checkpoint.matrix(name, num_rows, num_columns)
     data = np.frombuffer(tensor.data, np.uint8)
-    return _native.Matrix.pack(_native.Pool(1), tensor.type.name, num_rows, num_columns, data).dequantise()
+    return dequantize(data, tensor.type).reshape(num_rows, num_columns)
