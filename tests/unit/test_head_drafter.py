@@ -229,7 +229,9 @@ class Damaged(FakeHead):
         return state, np.full_like(logits, np.nan)
 
 
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.9}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"temperature": 0.9}, {"temperature": 0.9, "acceptance": "rejection"}], ids=str
+)
 def test_a_damaged_head_guesses_nothing(settings: dict[str, Any]) -> None:
     engine = TinyEngine()
     head = Damaged(engine)
