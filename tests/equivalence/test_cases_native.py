@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import guessahead as ga
@@ -16,10 +14,10 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.draft_model import DraftModelOptions
 from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
-from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
 from guessahead.types import Float32, Generation
 from tests.fake_drafters import HostileDrafter, SlippingDraftModel, TreeOracleDrafter
 from tests.fakes import decode_stream, request
+from tests.rewriting import rewrite
 from tests.tiny import NUM_TOKENS, tiny_gguf
 
 PROMPT = "the quick brown fox jumps over the lazy dog and the quick"
@@ -183,14 +181,3 @@ def test_case_21_ties_go_to_the_lowest_id(path: Path, folder: Path) -> None:
         for found in plain.logprobs or ():
             (first, p), (twin, q) = found.top
             assert (twin, q) == (first + 1, p)
-
-
-def rewrite(source: Path, target: Path, change: Callable[[str, Float32], Float32]) -> None:
-    """Write the model again with other weights."""
-    with GGUFFile.open(source) as file:
-        tensors = []
-        for name, tensor in file.tensors.items():
-            values = dequantize(np.frombuffer(tensor.data, np.uint8), tensor.type).reshape(tensor.shape)
-            data = quantize(change(name, values), tensor.type)
-            tensors.append(NewTensor(name, tensor.type, tensor.shape, lambda data=data: (data,)))
-        write_gguf(target, {key: Encoded(value) for key, value in file.encoded.items()}, tensors)

@@ -17,11 +17,11 @@ from guessahead.drafters import registry
 from guessahead.drafters.as_text import TextDraftModel
 from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError
-from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
 from guessahead.types import Choice, Float32, Generation, SamplingParams
 from tests.conftest import Report
 from tests.fakes import FakeTokenizer, ScriptEngine, decode, letters, request
 from tests.fakes import plain as plain_decoding
+from tests.rewriting import rewrite
 from tests.second_tokenizer import with_other_tokenizer
 from tests.tiny import tiny_gguf
 
@@ -40,14 +40,7 @@ def quiet(source: Path, target: Path) -> Path:
             values[128:256] = 0.0
         return values
 
-    with GGUFFile.open(source) as file:
-        tensors = []
-        for name, tensor in file.tensors.items():
-            values = dequantize(np.frombuffer(tensor.data, np.uint8), tensor.type).reshape(tensor.shape)
-            data = quantize(change(name, values), tensor.type)
-            tensors.append(NewTensor(name, tensor.type, tensor.shape, lambda data=data: (data,)))
-        write_gguf(target, {key: Encoded(value) for key, value in file.encoded.items()}, tensors)
-    return target
+    return rewrite(source, target, change)
 
 
 @pytest.fixture(scope="module", params=["text", "bytes"])

@@ -10,10 +10,11 @@ import pytest
 
 from guessahead import load
 from guessahead.engines.base import Rows
-from guessahead.gguf import Encoded, GGUFFile, NewTensor, dequantize, write_gguf
+from guessahead.gguf import GGUFFile, NewTensor, dequantize, write_gguf
 from guessahead.model import LanguageModel
-from guessahead.types import Choice, SamplingParams
+from guessahead.types import Choice, Float32, SamplingParams
 from tests.folders.making import write_folder
+from tests.rewriting import rewrite
 from tests.rotations import LLAMA3, YARN
 from tests.text.odd_strings import CODE, PROSE, SPECIAL, WORDS
 from tests.tiny import TinyModel, tiny_gguf
@@ -86,15 +87,12 @@ def test_linear_scaling(tmp_path: Path) -> None:
 def _vectors_as_f16(tmp_path: Path, arch: str) -> TinyModel:
     """The tiny model with vectors that float16 can hold."""
     tiny = tiny_gguf(tmp_path / "whole.gguf", arch, format="F16")
-    path = tmp_path / "halves.gguf"
-    with GGUFFile.open(tiny.path) as file:
-        tensors = []
-        for tensor in file.tensors.values():
-            values = dequantize(tensor.data, tensor.type).reshape(tensor.shape)
-            tiny.weights[tensor.name] = values.astype(np.float16).astype(np.float32)
-            tensors.append(NewTensor.of(tensor.name, tiny.weights[tensor.name], tensor.type))
-        write_gguf(path, {key: Encoded(value) for key, value in file.encoded.items()}, tensors)
-    return replace(tiny, path=path)
+
+    def halved(name: str, values: Float32) -> Float32:
+        tiny.weights[name] = values.astype(np.float16).astype(np.float32)
+        return tiny.weights[name]
+
+    return replace(tiny, path=rewrite(tiny.path, tmp_path / "halves.gguf", halved))
 
 
 def test_bfloat16(tmp_path: Path) -> None:
