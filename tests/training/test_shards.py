@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,24 +73,73 @@ def test_an_interrupted_shard_is_made_again(tmp_path: Path) -> None:
     assert list(store.fill(1, Maker())) == [0]
 
 
-def test_a_shard_that_another_process_makes_is_left_to_it(tmp_path: Path) -> None:
+HOLDER = """
+import fcntl, sys
+claim = open(sys.argv[1], "a")
+fcntl.flock(claim, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_shard_that_another_process_makes_is_left_to_it_until_it_ends(tmp_path: Path) -> None:
     store, maker = Store(tmp_path, "a model"), Maker()
     claim = store.path(1).with_suffix(".claim")
-    claim.write_text(str(os.getppid()))
-    assert list(store.fill(3, maker)) == [0, 2]
-    assert maker.made == [0, 2]
-    assert claim.exists()
+    arguments = [sys.executable, "-c", HOLDER, str(claim)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert list(store.fill(3, maker)) == [0, 2]
+        assert claim.exists()
+        other.kill()
+    assert claim.exists(), "nobody has tidied up"
+    assert list(store.fill(3, maker)) == [0, 1, 2]
+    assert maker.made == [0, 2, 1]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
 
 
-@pytest.mark.parametrize("content", ["gone", "no number"])
-def test_the_claim_of_a_dead_process_is_taken_over(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "no number", str(os.getppid())])
+def test_a_claim_that_nobody_holds_is_taken_over(tmp_path: Path, content: str) -> None:
+    """Whatever is in it; the number of a process that ended may belong to another one by now."""
     store, maker = Store(tmp_path, "a model"), Maker()
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    store.path(0).with_suffix(".claim").write_text(str(ended.pid) if content == "gone" else content)
+    store.path(0).with_suffix(".claim").write_text(content)
     assert list(store.fill(1, maker)) == [0]
     assert maker.made == [0]
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".safetensors"]
+
+
+@pytest.mark.parametrize("next_one", [True, False])
+def test_a_claim_removed_while_it_was_taken_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, next_one: bool
+) -> None:
+    """Its holder was done in the moment between our opening and our locking it, and perhaps a third came."""
+    store, maker, lock = Store(tmp_path, "a model"), Maker(), fcntl.flock
+    claim = store.path(0).with_suffix(".claim")
+    with contextlib.ExitStack() as third:
+
+        def too_late(stream: Any, way: int) -> None:
+            lock(stream, way)
+            monkeypatch.setattr(fcntl, "flock", lock)
+            claim.unlink()
+            if next_one:
+                lock(third.enter_context(claim.open("a")), way)
+
+        monkeypatch.setattr(fcntl, "flock", too_late)
+        assert list(store.fill(1, maker)) == ([] if next_one else [0])
+        assert maker.made == ([] if next_one else [0])
+        assert claim.exists() == next_one
+
+
+def test_no_shard_is_made_twice(tmp_path: Path) -> None:
+    """By eight that fill the folder at once, over claims of the dead."""
+    store, maker = Store(tmp_path, "a model"), Maker()
+    for number in range(0, 24, 2):
+        store.path(number).with_suffix(".claim").touch()
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(lambda: list(store.fill(24, maker))) for _ in range(8)]:
+            each.result()
+    assert sorted(maker.made) == list(range(24))
+    assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
 
 
 def test_shards_of_another_origin_are_refused(tmp_path: Path) -> None:

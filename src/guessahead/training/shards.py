@@ -6,11 +6,12 @@ together, and an interrupted run loses at most the shard it was writing.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -86,12 +87,13 @@ class Store:
         for number in range(num):
             path = self.path(number)
             claim = path.with_suffix(".claim")
-            if not path.exists() and _claim(claim):
-                try:
-                    if not path.exists():
-                        self._save(Shard.of(make(number)), path)
-                finally:
-                    claim.unlink()
+            if not path.exists() and (held := _claim(claim)) is not None:
+                with held:
+                    try:
+                        if not path.exists():
+                            self._save(Shard.of(make(number)), path)
+                    finally:
+                        claim.unlink()
             if path.exists():
                 yield number
 
@@ -119,19 +121,26 @@ def read(path: Path) -> Shard:
     return Shard(starts, token_ids, answer.astype(np.bool_), hidden)
 
 
-def _claim(path: Path) -> bool:
-    """Take a claim that no running process holds: the file names its process."""
+def _claim(path: Path) -> IO[str] | None:
+    """The claim, to be removed and then closed; None while another process holds it.
+
+    What counts is the lock on the file, which goes with its process: a file that a killed one has left behind
+    binds nobody, whatever is in it.
+    """
+    while True:
+        stream = path.open("a")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.close()
+            return None
+        if _is_at(stream, path):
+            return stream
+        stream.close()  # its holder has removed it meanwhile, and the next claim is another file
+
+
+def _is_at(stream: IO[str], path: Path) -> bool:
     try:
-        with open(path, "x") as file:
-            file.write(str(os.getpid()))
-        return True
-    except FileExistsError:
-        pass
-    try:
-        os.kill(int(path.read_text() or 0), 0)
-    except (ProcessLookupError, ValueError, FileNotFoundError):
-        path.unlink(missing_ok=True)  # its process died
-        return _claim(path)
-    except PermissionError:
-        pass
-    return False
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
