@@ -81,18 +81,27 @@ class HashDraws:
 
 
 def equip(drafter: Drafter, draws: Draws | None) -> None:
-    """Tell a drafter, and those it consists of, whether its guesses are to be drawn.
-
-    Raises ParameterError for a model that guesses and cannot say from which distribution.
-    """
+    """Tell a drafter, and those it consists of, whether its guesses are to be drawn. Errors: as `check`."""
+    if draws is not None:
+        check(drafter)
     for each in (drafter, *drafter.members):
-        if draws is not None and each.pays_per_guess and not each.gives_dists:
+        each.draws = draws
+
+
+def check(drafter: Drafter) -> None:
+    """Raises ParameterError for a model that guesses and cannot say from which distribution."""
+    for each in (drafter, *drafter.members):
+        if each.pays_per_guess and not each.gives_dists:
             way = f" ({each.note})" if each.note else ""
             raise ParameterError(
                 f"drafter {each.name!r}{way} does not draw its guesses from a known distribution, which "
                 "acceptance 'rejection' needs: take acceptance 'identical' or another drafter"
             )
-        each.draws = draws
+
+
+def is_drawn(drafter: Drafter) -> bool:
+    """Whether guesses are drawn, so that the text is not plain decoding's; others are left to `choose`."""
+    return any(each.gives_dists for each in (drafter, *drafter.members))
 
 
 def settle(draft: Draft, choice: Choice, output: PassOutput, last: int, draws: Draws | None) -> PassOutput:

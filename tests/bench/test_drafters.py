@@ -11,6 +11,7 @@ import pytest
 
 from guessahead import Generation, LanguageModel
 from tests.bench.conftest import WORKLOAD, Bench, planted, run
+from tests.second_tokenizer import with_other_tokenizer
 from tests.tiny import TinyModel
 
 
@@ -89,10 +90,56 @@ def test_sampled_answers_differ_from_greedy_ones_and_are_identical(
     assert len(texts) == 2
 
 
-def test_a_planted_difference_is_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_drawn_is_not_compared_and_all_else_is(
+    bench: Bench, other_tiny: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound, texts = LanguageModel.generate, {}
+
+    def generate(self: LanguageModel, prompt: Any, **options: Any) -> Generation:
+        answer = sound(self, prompt, **options)
+        assert options["acceptance"] == "rejection"
+        texts[prompt, options["drafter"]] = answer.token_ids
+        return answer
+
+    monkeypatch.setattr(LanguageModel, "generate", generate)
+    second = ("--draft-model", str(other_tiny.path), "--drafters", "prompt-lookup,draft-model")
+    result, document = bench(*second, "--gamma", "3", "--sampled", "--acceptance", "rejection")
+    assert result.exit_code == 0
+    prompts = [prompt for _, _, prompt in WORKLOAD]
+    assert any(texts[prompt, "draft-model"] != texts[prompt, "none"] for prompt in prompts)
+    assert document["acceptance"] == "rejection"
+    assert document["identical"] == {"num_identical": 6, "num_rows": 6}
+    for row in document["rows"]:
+        assert row["identical"] is (None if row["drafter"] == "draft-model" else True)
+        assert row["first_difference"] is None
+    assert [each["num_rows"] for each in document["drafters"]] == [3, 3, 0]
+    assert "identical: 6/6" in result.stderr
+    assert "not compared: draft-model (acceptance 'rejection' gives other texts" in result.stderr
+
+
+def test_greedy_text_is_compared_whatever_the_acceptance(bench: Bench, other_tiny: TinyModel) -> None:
+    second = ("--draft-model", str(other_tiny.path), "--drafters", "draft-model")
+    result, document = bench(*second, "--gamma", "3", "--acceptance", "rejection")
+    assert document["identical"] == {"num_identical": 6, "num_rows": 6}
+    assert "not compared" not in result.stderr
+
+
+def test_a_drafter_that_cannot_draw_is_refused(bench: Bench, tiny: TinyModel, tmp_path: Path) -> None:
+    other = with_other_tokenizer(tiny.path, tmp_path / "other.gguf")
+    arguments = ("--draft-model", str(other), "--sampled", "--acceptance", "rejection")
+    result = run("bench", "-m", str(tiny.path), *arguments)
+    assert result.exit_code == 2
+    assert "'draft-model' (another tokenizer" in result.stderr
+    assert "'rejection'" in result.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--sampled", "--acceptance", "rejection")], ids=["greedy", "rejection"])
+def test_a_planted_difference_is_counted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, how: tuple[str, ...]
+) -> None:
     name, _, prompt = WORKLOAD[1]
     monkeypatch.setattr("guessahead.model.LanguageModel.generate", planted(prompt, "prompt-lookup"))
-    result, document = bench("--drafters", "prompt-lookup")
+    result, document = bench("--drafters", "prompt-lookup", *how)
     assert result.exit_code == 1
     assert "identical: 5/6" in result.stderr
     assert document["identical"] == {"num_identical": 5, "num_rows": 6}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +12,11 @@ import numpy as np
 
 from guessahead.bench.comparison import Comparison, predict, predicted_tau
 from guessahead.drafters import registry
+from guessahead.rejection import check, is_drawn
 
 if TYPE_CHECKING:
     from guessahead.bench.workload import Task
+    from guessahead.drafters.base import Drafter
     from guessahead.model import LanguageModel
     from guessahead.types import Generation
 
@@ -41,10 +43,30 @@ def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> l
 
 def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | None) -> dict[str, Any]:
     """Arguments of `LanguageModel.generate` for a drafter. Raises ParameterError where it cannot run."""
-    needs = registry.find(drafter).takes_draft_engine
-    given = draft_model if needs else None
-    registry.make(drafter, None, lm.setup(given))
+    _make(drafter, lm, draft_model)
+    given = _given(drafter, draft_model)
     return {"drafter": drafter} | ({"draft_model": given} if given is not None else {})
+
+
+def drawn_drafters(
+    names: Iterable[str], lm: LanguageModel, draft_model: LanguageModel | None
+) -> frozenset[str]:
+    """Those whose guesses are drawn where acceptance is "rejection", when sampling: so they give other texts.
+
+    Raises ParameterError for one that cannot serve it.
+    """
+    made = [(name, _make(name, lm, draft_model)) for name in names]
+    for _, drafter in made:
+        check(drafter)
+    return frozenset(name for name, drafter in made if is_drawn(drafter))
+
+
+def _make(name: str, lm: LanguageModel, draft_model: LanguageModel | None) -> Drafter:
+    return registry.make(name, None, lm.setup(_given(name, draft_model)))
+
+
+def _given(drafter: str, draft_model: LanguageModel | None) -> LanguageModel | None:
+    return draft_model if registry.find(drafter).takes_draft_engine else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +74,23 @@ class Result:
     """All runs of one prompt by one drafter, beside those by plain decoding of the same rounds.
 
     pass_rows: rows of a pass -> how many steps had so many (of an untimed run).
+    drawn: its text differs from plain decoding's by design, and is not compared.
     """
 
     task: Task
     drafter: str
     comparison: Comparison
     pass_rows: Mapping[int, int]
+    drawn: bool = False
 
     @property
     def runs(self) -> Sequence[Generation]:
         return self.comparison.speculative
+
+    @property
+    def identical(self) -> bool | None:
+        """Whether the text is plain decoding's; None where it need not be."""
+        return None if self.drawn else self.comparison.identical
 
     @property
     def ratio(self) -> float | None:
@@ -105,8 +134,8 @@ class Result:
             "ratio_to_plain": self.ratio,
             "alpha": stats.alpha,
             "tau": stats.tau,
-            "identical": self.comparison.identical,
-            "first_difference": self.comparison.first_difference,
+            "identical": self.identical,
+            "first_difference": None if self.drawn else self.comparison.first_difference,
             "num_prompt_tokens": self.runs[0].num_prompt_tokens,
             "first_token_seconds": self.first_token_seconds,
             "gb_per_second": stats.gb_per_second,
@@ -123,15 +152,11 @@ class Report:
     results: list[Result] = field(default_factory=list)
     nulls: list[Result] = field(default_factory=list)
 
-    @property
-    def num_identical(self) -> int:
-        return sum(result.comparison.identical for result in self.results)
-
     def to_dict(self, v: V) -> dict[str, Any]:
         """The document, without provenance and the passes' times."""
         return {
             "benchmark": "drafters",
-            "identical": {"num_identical": self.num_identical, "num_rows": len(self.results)},
+            "identical": _identical(self.results),
             "rows": [result.to_dict(v) for result in self.results],
             "categories": self._categories(),
             "drafters": [self._summary(name, v) for name in self._drafters()],
@@ -180,8 +205,7 @@ class Report:
             "predicted_ratio": mean(result.predicted_ratio(v) for result in members),
             "gb_per_second": mean(each.gb_per_second for each in stats),
             "first_token_seconds": mean(result.first_token_seconds for result in members),
-            "num_identical": sum(result.comparison.identical for result in members),
-            "num_rows": len(members),
+            **_identical(members),
         }
 
     def _null(self) -> dict[str, Any]:
@@ -195,6 +219,12 @@ class Report:
         }
 
 
+def _identical(results: Sequence[Result]) -> dict[str, int]:
+    """Over the rows that are compared."""
+    known = [result.identical for result in results if result.identical is not None]
+    return {"num_identical": sum(known), "num_rows": len(known)}
+
+
 def mean(values: Iterable[float | None]) -> float | None:
     """Geometric mean of what was measured (and is above 0); None if nothing was."""
     known = [value for value in values if value]
@@ -202,12 +232,16 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def run_task(
-    lm: LanguageModel, task: Task, variants: Mapping[str, dict[str, Any]], num_rounds: int
+    lm: LanguageModel,
+    task: Task,
+    variants: Mapping[str, dict[str, Any]],
+    num_rounds: int,
+    drawn: Collection[str] = (),
 ) -> tuple[list[Result], Result]:
     """One prompt: an untimed run of each variant, then `num_rounds` rounds of all of them in turn.
 
-    variants: see `run`. Plain decoding runs once more, as the null; each round begins with another one.
-    Returns the result of each variant, and the null.
+    variants, drawn: see `run`. Plain decoding runs once more, as the null; each round begins with another
+    one. Returns the result of each variant, and the null.
     """
     every = {PLAIN: variants[PLAIN], _AGAIN: variants[PLAIN], **variants}
     warm = {name: lm.generate(task.prompt, **arguments, trace=True) for name, arguments in every.items()}
@@ -219,10 +253,8 @@ def run_task(
             runs[name].append(lm.generate(task.prompt, **every[name]))
 
     def result(name: str, drafter: str) -> Result:
-        untimed = (warm[PLAIN], warm[name])
-        return Result(
-            task, drafter, Comparison(tuple(runs[PLAIN]), tuple(runs[name]), untimed), _pass_rows(warm[name])
-        )
+        comparison = Comparison(tuple(runs[PLAIN]), tuple(runs[name]), (warm[PLAIN], warm[name]))
+        return Result(task, drafter, comparison, _pass_rows(warm[name]), drafter in drawn)
 
     return [result(name, name) for name in every if name != _AGAIN], result(_AGAIN, PLAIN)
 
@@ -240,12 +272,16 @@ def run(
     *,
     num_rounds: int,
     tell: Callable[[str], None],
+    drawn: Collection[str] = (),
 ) -> Report:
-    """All prompts. variants: drafter -> arguments of `LanguageModel.generate`; PLAIN is among them."""
+    """All prompts. variants: drafter -> arguments of `LanguageModel.generate`; PLAIN is among them.
+
+    drawn: the drafters whose texts need not be plain decoding's (see `drawn_drafters`).
+    """
     report = Report()
     for index, task in enumerate(tasks):
         tell(f"{index + 1}/{len(tasks)} {task.prompt_id}")
-        results, null = run_task(lm, task, variants, num_rounds)
+        results, null = run_task(lm, task, variants, num_rounds, drawn)
         report.results += results
         report.nulls.append(null)
     return report

@@ -20,12 +20,14 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
+from guessahead.rejection import ACCEPTANCES, IDENTICAL, REJECTION
 
 if TYPE_CHECKING:
     from guessahead.model import LanguageModel
 
 _CONTEXT_OF_V: Final = 100
 _ROUNDS_OF_V: Final = 9
+_SETTINGS: Final = ("max_tokens", "gamma", "sampled", "acceptance", "fixed_length")
 
 
 @click.group(
@@ -59,12 +61,21 @@ _ROUNDS_OF_V: Final = 9
     help="Guesses per step; if not given, as many as pay.",
 )
 @click.option("--sampled", is_flag=True, help="Temperature 0.8, top-p 0.95, seed 1, instead of greedy.")
+@click.option(
+    "--acceptance",
+    type=click.Choice(ACCEPTANCES),
+    default=IDENTICAL,
+    show_default=True,
+    help="rejection: with --sampled, a model's guesses are kept by the classic rule; those texts are others, "
+    "and not compared.",
+)
 @click.option("--fixed-length", is_flag=True, help="No end of text before --max-tokens.")
 @measuring_options(rounds=3)
 def command(json_file: IO[str], **values: Any) -> None:
     """Measure every drafter against plain decoding, interleaved, prompt by prompt.
 
-    Tables go to stderr; the last thing is one JSON document. The exit code is 1 if any token differs.
+    Tables go to stderr; the last thing is one JSON document. The exit code is 1 if any token is not what it
+    has to be.
     """
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
@@ -94,20 +105,22 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
         name: shared | drafters.arguments_of(name, lm, draft_model)
         for name in dict.fromkeys((drafters.PLAIN, *chosen))
     }
+    by_chance = values["sampled"] and values["acceptance"] == REJECTION
+    drawn = drafters.drawn_drafters(variants, lm, draft_model) if by_chance else frozenset[str]()
     most = 1 + (MAX_NODES if values["gamma"] is None else values["gamma"])
     rows = [m for m in range(1, most + 1) if m in DEFAULT_ROWS or m == most]
     at = min(_CONTEXT_OF_V, lm.engine.info.context_length // 2)
     with timing():
         meter = peak_meter(native_isa(lm), num_threads(values))
         times = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
-        report = drafters.run(lm, tasks, variants, num_rounds=values["repeat"], tell=tell)
+        report = drafters.run(lm, tasks, variants, num_rounds=values["repeat"], tell=tell, drawn=drawn)
         meter.measure()
     passes = [{"rows": m, "ms": times.seconds(at, m) * 1e3, "v": times.v(at, m)} for m in times.rows]
     return {
         **report.to_dict({int(entry["rows"]): entry["v"] for entry in passes}),
         "model": lm.name,
         "draft_model": draft_model.name if draft_model is not None else None,
-        **{name: values[name] for name in ("max_tokens", "gamma", "sampled", "fixed_length")},
+        **{name: values[name] for name in _SETTINGS},
         "num_rounds": values["repeat"],
         "peaks": meter.to_dict(),
         "bytes_per_pass": lm.engine.info.bytes_per_pass,
@@ -119,7 +132,7 @@ def _shared_arguments(values: dict[str, Any]) -> dict[str, Any]:
     """What all drafters are given alike."""
     from guessahead.bench.drafters import SAMPLED
 
-    shared: dict[str, Any] = {"max_tokens": values["max_tokens"], "gamma": values["gamma"]}
+    shared: dict[str, Any] = {name: values[name] for name in ("max_tokens", "gamma", "acceptance")}
     if values["fixed_length"]:
         shared["min_tokens"] = values["max_tokens"]
     return shared | (SAMPLED if values["sampled"] else {})

@@ -47,7 +47,7 @@ def print_drafters(document: dict[str, Any]) -> None:
                 _number(row["alpha"], 2),
                 _number(row["tau"], 2),
                 _number(row["first_token_seconds"], 3),
-                "yes" if row["identical"] else f"NO, from token {row['first_difference'] + 1}",
+                _verdict(row),
             )
             for row in document["rows"]
         ),
@@ -91,7 +91,7 @@ def _print_summary(document: dict[str, Any]) -> None:
                 _number(each["c"], 3),
                 _number(each["gb_per_second"], 1),
                 _number(each["first_token_seconds"], 3),
-                f"{each['num_identical']}/{each['num_rows']}",
+                f"{each['num_identical']}/{each['num_rows']}" if each["num_rows"] else "-",
             )
             for each in document["drafters"]
         ),
@@ -100,6 +100,19 @@ def _print_summary(document: dict[str, Any]) -> None:
     spread = f"{_number(null['lowest'], 2)} to {_number(null['highest'], 2)}"
     click.echo(f"plain against plain: {_number(null['ratio_to_plain'], 3)} ({spread})", err=True)
     click.echo(f"identical: {counts['num_identical']}/{counts['num_rows']}", err=True)
+    others = [each["drafter"] for each in document["drafters"] if not each["num_rows"]]
+    if others:
+        click.echo(
+            f"not compared: {', '.join(others)} (acceptance {document['acceptance']!r} gives other texts, as "
+            "likely as plain decoding's)",
+            err=True,
+        )
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    if row["identical"] is None:
+        return "-"
+    return "yes" if row["identical"] else f"NO, from token {row['first_difference'] + 1}"
 
 
 def print_passes(document: dict[str, Any]) -> None:
