@@ -71,8 +71,13 @@ float rough_exp(float x) {
   return std::bit_cast<float>((whole + 127) << 23) * p;
 }
 
+struct Likely {
+  std::vector<int32_t> indices;
+  std::vector<double> chances;
+};
+
 // The `count` largest logits and their chances, the likeliest first (of equals, the first).
-std::pair<std::vector<int32_t>, std::vector<double>> likeliest(Vector<float> logits, size_t count) {
+Likely likeliest_of(Vector<float> logits, size_t count) {
   const float* values = logits.data();
   const size_t n = logits.size();
   if (n == 0) throw nb::value_error("likeliest: the row of logits is empty");
@@ -95,11 +100,55 @@ std::pair<std::vector<int32_t>, std::vector<double>> likeliest(Vector<float> log
     for (size_t j = 0; j < kSums; ++j) sums[j] += rough_exp(values[i + j] - most);
   for (; i < n; ++i) sums[0] += rough_exp(values[i] - most);
   const float total = std::accumulate(sums, sums + kSums, 0.0f);
-  std::pair<std::vector<int32_t>, std::vector<double>> result;
+  Likely result;
   for (const auto& [value, index] : top) {
-    result.first.push_back(index);
-    result.second.push_back(std::min(1.0f, rough_exp(value - most) / total));
+    result.indices.push_back(index);
+    result.chances.push_back(std::min(1.0f, rough_exp(value - most) / total));
   }
+  return result;
+}
+
+std::pair<std::vector<int32_t>, std::vector<double>> likeliest(Vector<float> logits, size_t count) {
+  Likely found = likeliest_of(logits, count);
+  return {std::move(found.indices), std::move(found.chances)};
+}
+
+// Who wins where the target adds noise to logits of its own, which those here are like: in the order of
+// log(chance) + trust * temperature * noise. Those values are Gumbel distributed around the logits, so the
+// tokens that are not listed weigh E[exp(trust * temperature * noise)] each.
+std::vector<std::pair<int32_t, double>> likeliest_winners(Vector<float> logits, Vector<int32_t> token_ids,
+                                                          size_t count, double trust, double temperature,
+                                                          int32_t top_k, double top_p, double min_p,
+                                                          uint64_t seed, uint32_t stream, uint64_t position) {
+  constexpr size_t kConsidered = 32;
+  constexpr double kMostNoise = 0.95;  // at 1 the weight of the others has no limit
+  if (token_ids.size() != logits.size()) throw nb::value_error("likeliest_winners: one token per logit");
+  const Likely found = likeliest_of(logits, kConsidered);
+  const ga::choosing::Noise noise(seed, stream, position);
+  const double scale = std::min(trust * temperature, kMostNoise);
+  // What top-k, top-p and min-p leave, roughly: the target decides by its own logits.
+  size_t kept = found.indices.size();
+  if (top_k > 0) kept = std::min(kept, static_cast<size_t>(top_k));
+  std::vector<double> shares(kept);  // at the temperature, over that of the likeliest
+  double enough = 0.0, listed = 0.0, reached = 0.0, total = 0.0;
+  for (size_t i = 0; i < kept; ++i) {
+    shares[i] = std::pow(found.chances[i] / found.chances[0], 1.0 / temperature);
+    enough += top_p * shares[i];
+    listed += found.chances[i];
+  }
+  std::vector<std::pair<double, int32_t>> winners;
+  for (size_t i = 0; i < kept && reached < enough && shares[i] >= min_p; ++i) {
+    reached += shares[i];
+    const int32_t token = token_ids.data()[found.indices[i]];
+    const double gumbel = ga::choosing::Noise::gumbel(noise.hash(static_cast<uint64_t>(token)));
+    winners.emplace_back(-found.chances[i] * std::exp(scale * gumbel), token);
+    total -= winners.back().first;
+  }
+  if (top_k == 0) total += std::max(0.0, 1.0 - listed) * std::tgamma(1.0 - scale);
+  std::sort(winners.begin(), winners.end());
+  std::vector<std::pair<int32_t, double>> result;
+  for (size_t i = 0; i < std::min(count, winners.size()); ++i)
+    result.emplace_back(winners[i].second, -winners[i].first / total);
   return result;
 }
 
@@ -116,6 +165,10 @@ void bind_choose(nb::module_& m) {
   m.def("likeliest", &likeliest, "logits"_a, "count"_a,
         "The largest logits and their chances (softmax), the likeliest first: (indices, chances); empty where "
         "the largest is not finite.");
+  m.def("likeliest_winners", &likeliest_winners, "logits"_a, "token_ids"_a, "count"_a, nb::kw_only(), "trust"_a,
+        "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "seed"_a, "stream"_a, "position"_a,
+        "The tokens most likely to be sampled by a target whose logits are like these, and which adds the noise of "
+        "the position: (token, chance), the likeliest first; empty where the largest logit is not finite.");
   // The two numeric parts by themselves, for the test that they equal the twin's to the bit.
   m.def("gumbel_noise", &gumbel_noise, "seed"_a, "stream"_a, "position"_a, "token_ids"_a);
   m.def("softmax_weights", &softmax_weights, "distances"_a);

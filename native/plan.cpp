@@ -71,6 +71,7 @@ int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
 
 void Plan::embed(std::shared_ptr<Weight> table, int dst_id, float scale) {
   Buffer& dst = *buffers_.at(dst_id);
+  num_tokens_ = table->n;
   add("embed", [this, table, &dst, scale](Pass& pass, int, Counter* counters) {
     Claims claims(counters->next, pass.rows);
     for (int r; claims.take(r);) {
@@ -298,7 +299,8 @@ void Plan::check(const std::vector<Request>& requests) const {
       if (parent >= i || parent < (chain ? i - 1 : request.committed - 1))
         throw std::invalid_argument(
             "forward: a parent must come before its row, and committed rows form a chain");
-      if (request.tokens[i] < 0) throw std::invalid_argument("forward: negative token id");
+      if (request.tokens[i] < 0 || request.tokens[i] >= num_tokens_)
+        throw std::invalid_argument("forward: a token id is out of range");
       depth[i] = parent < 0 ? 1 : depth[parent] + 1;
       deepest = std::max(deepest, depth[i]);
     }

@@ -231,6 +231,7 @@ class Plan {
   int tap_width_ = 0;
   int given_width_ = 0;            // of what is being described
   std::vector<int> given_widths_;  // that `given` takes
+  int num_tokens_ = 0;  // of the table of embeddings
   Buffer* logits_ = nullptr;
   std::vector<int> out_index_;  // row -> index among the chosen rows, -1
   bool profiling_ = false;

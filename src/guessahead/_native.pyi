@@ -223,5 +223,24 @@ def likeliest(logits: _Float32, count: int) -> tuple[list[int], list[float]]:
     Empty where the largest is not finite.
     """
 
+def likeliest_winners(
+    logits: _Float32,
+    token_ids: _Int32,
+    count: int,
+    *,
+    trust: float,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    min_p: float,
+    seed: int,
+    stream: int,
+    position: int,
+) -> list[tuple[int, float]]:
+    """The tokens most likely to be sampled by a target whose logits are like these: (token, chance).
+
+    The target adds the noise of the position. Empty where the largest logit is not finite.
+    """
+
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
 def softmax_weights(distances: _Float64) -> list[int]: ...

@@ -21,25 +21,22 @@ def accept(draft: Draft, chosen: Int32) -> Verdict:
         -1 where none was computed (only rows on the chosen path are needed).
     Raises ParameterError for a malformed draft, StateError where a choice that is needed is missing.
     """
-    children = tree.children_of(draft)
+    parents = tree.checked_parents(draft)
+    wanted = chosen.tolist()
     path: list[int] = []
-    token_ids: list[int] = []
+    token_ids = [wanted[0]]
     node = tree.ROOT
-    while True:
-        token = int(chosen[node + 1])
-        if token < 0:
-            raise StateError(f"the target chose no token after draft node {node}")
-        token_ids.append(token)
-        child = children.get((node, token))
-        if child is None:
-            break
-        path.append(child)
-        node = child
-    contradicted = any(parent == node for parent, _ in children)
+    for child, (parent, token) in enumerate(zip(parents, draft.token_ids.tolist(), strict=True)):
+        if parent == node and token == token_ids[-1]:  # children come after their parents
+            path.append(child)
+            token_ids.append(wanted[child + 1])
+            node = child
+    if min(token_ids) < 0:
+        raise StateError(f"the target chose no token after draft node {node}")
     return Verdict(
         path=np.array(path, np.int32),
         token_ids=np.array(token_ids, np.int32),
-        num_tested=len(path) + contradicted,
+        num_tested=len(path) + (node in parents),
     )
 
 

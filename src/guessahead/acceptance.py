@@ -64,8 +64,8 @@ class Track:
         "num_trials",
     )
 
-    def __init__(self, prior: Prior | None = None) -> None:
-        """prior: None = the confidence itself, for want of anything better."""
+    def __init__(self, prior: Prior | None = None, mean: float = MEAN_PRIOR) -> None:
+        """prior: None = the confidence itself, for want of anything better. mean: the first `mean`."""
         first, later = prior or TRUE_TO_ITS_WORD
         weight = UNKNOWN_WEIGHT if prior is None else PRIOR_WEIGHT
         self._of_bucket = [*first, *later]
@@ -73,9 +73,9 @@ class Track:
         self._hit = [weight * chance for chance in self._of_bucket]
         self._expected = self._variance = self._seen = 0.0
         self._ratio = 1.0
-        self._long = [MEAN_PRIOR_WEIGHT, MEAN_PRIOR_WEIGHT * MEAN_PRIOR]
+        self._long = [MEAN_PRIOR_WEIGHT, MEAN_PRIOR_WEIGHT * mean]
         self._short = [0.0, 0.0]
-        self._mean = MEAN_PRIOR
+        self._mean = mean
         self.num_hits = self.num_trials = 0
 
     @property

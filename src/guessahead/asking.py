@@ -65,6 +65,8 @@ class Offer:
 def trust(member: Member, limit: int) -> int:
     """How many guesses of a drafter may be tried."""
     num_hits = member.track.num_hits
+    if member.drafter.prior is not None:
+        return limit
     return limit if num_hits >= TRUSTED_HITS else min(limit, 1 + 2 * num_hits)
 
 
@@ -104,11 +106,14 @@ class Asker:
             cost = offer.each + offer.behind + curve.seconds * (curve.v[2] - 1.0)
             if offer.worth > 0.0 or not self._trials.lend(cost):
                 member.reason = "not asked: less to gain than without it"
+                if offer.worth <= 0.0:
+                    member.decline()
                 return False
             self._trials.pass_seconds = curve.seconds
             cap = 1
         else:
             step.served = True
+            member.wake()
         member.reason = "asked on trial" if member.probing else "asked"
         member.drafter.gate = ChainGate(member.track, cap, offer.each, step.price, curve)
         return self._ask(member, step, cap, offer.lag)
@@ -116,7 +121,7 @@ class Asker:
     def _ask(self, member: Member, step: Step, most: int, lag: int) -> bool:
         started = self._clock()
         draft = member.drafter.propose(step.choice, most)
-        member.learn_costs(self._clock() - started, tree.height(draft), lag)
+        member.learn_costs(self._clock() - started, tree.height(draft) if len(draft) else 0, lag)
         if len(draft):
             step.found.add(draft, member)
         return len(draft) > 0

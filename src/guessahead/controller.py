@@ -107,8 +107,8 @@ class Controller:
         return nodes
 
     def _offers(self, step: Step) -> list[Offer]:
-        offers = [self._asker.offer(member, step) for member in self._paid]
-        return sorted(offers, key=lambda offer: -offer.worth)
+        offers = [self._asker.offer(member, step) for member in self._paid if not member.resting()]
+        return sorted(offers, key=lambda offer: -offer.worth) if len(offers) > 1 else offers
 
     def _choose(self, step: Step) -> list[int]:
         """The best nodes; notes their value in tokens."""

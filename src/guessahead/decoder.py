@@ -8,14 +8,13 @@ case of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guessahead import tree
 from guessahead.accept import accept
 from guessahead.controller import MAX_NODES, Controller
 from guessahead.costs import PassCosts
@@ -24,7 +23,7 @@ from guessahead.policy import FixedGamma, Policy
 from guessahead.rejection import REJECTION, HashDraws, equip, settle
 from guessahead.run import Chunk, Request, Run
 from guessahead.sampling import is_greedy
-from guessahead.types import Choice, Draft, Generation
+from guessahead.types import Choice, Draft, Float32, Generation, Int32
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
@@ -130,8 +129,7 @@ class SpeculativeDecoder:
                 committed = clock()
                 # 5. Learn, count, and hand out.
                 if output.hidden is not None:
-                    kept = np.concatenate([np.arange(first_guess), verdict.path + first_guess])
-                    drafter.read(num_cached, {layer: states[kept] for layer, states in output.hidden.items()})
+                    drafter.read(num_cached, _kept(output.hidden, first_guess, verdict.path))
                 drafter.observe(verdict)
                 pass_seconds, num_rows = forwarded - proposed, len(rows.token_ids)
                 policy.observe(verdict, num_rows, len(choice.history), pass_seconds, committed - started)
@@ -155,6 +153,14 @@ def _propose(policy: Policy, choice: Choice, budget: int) -> Draft:
     return policy.draft(choice, budget)
 
 
+def _kept(hidden: Mapping[int, Float32], first_guess: int, path: Int32) -> Mapping[int, Float32]:
+    """The hidden states of the rows that stay: the committed ones, and the guesses on the path."""
+    if all(len(states) == first_guess + len(path) for states in hidden.values()):
+        return hidden  # the usual plain step
+    rows = np.concatenate([np.arange(first_guess), path + first_guess])
+    return {layer: states[rows] for layer, states in hidden.items()}
+
+
 def _rows(
     sequence: SequenceState, choice: Choice, draft: Draft, run: Run, want_hidden: tuple[int, ...]
 ) -> Rows:
@@ -165,11 +171,11 @@ def _rows(
         choice = replace(choice, forced=draft.token_ids)
     parents = None
     if draft.parents is not None:
-        grafted = np.where(draft.parents == tree.ROOT, last, draft.parents + len(fresh))
-        parents = np.concatenate([np.arange(-1, last), grafted]).astype(np.int32)
+        # tree.ROOT, which is -1, becomes the row of the last committed token.
+        parents = np.concatenate([np.arange(-1, last, dtype=np.int32), draft.parents + np.int32(len(fresh))])
     return Rows(
         sequence=sequence,
-        token_ids=np.concatenate([fresh, draft.token_ids]),
+        token_ids=np.concatenate([fresh, draft.token_ids]) if len(draft) else fresh,
         parents=parents,
         choice=choice,
         choose_from=last,

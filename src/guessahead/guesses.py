@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 FIRST_GAIN: Final = 0.3
 # Memory of what a drafter costs and gains, per question: some eight.
 ASK_MEMORY: Final = 0.88
+# Most steps in which a drafter that pays for every guess is not even considered, after it was not worth
+# asking: considering it costs microseconds, and what is known about it changes slowly.
+MOST_REST: Final = 3
 # A model that is at most so many tokens behind reads them along with its first guess.
 SMALL_LAG: Final = 4
 # The confidence of a drafter that states none.
@@ -27,13 +30,28 @@ class Member:
 
     def __init__(self, drafter: Drafter) -> None:
         self.drafter = drafter
-        self.track = Track(drafter.prior)
+        self.track = Track(drafter.prior, drafter.mean_prior)
         self.ask_seconds = 0.0  # of one question, for a drafter that does not pay per guess
         self.gain = FIRST_GAIN  # tokens that one question gained
         self.guess_seconds: float | None = None  # of one guess, for one that does
         self.read_seconds: float | None = None  # per token that it must catch up with
         self.probing = False
         self.reason = ""
+        self._rest = self._declined = 0
+
+    def resting(self) -> bool:
+        """Called once a step: whether it need not be considered, as it was not worth asking of late."""
+        self._rest -= 1
+        return self._rest >= 0
+
+    def decline(self) -> None:
+        """It was not worth asking: leave it alone for some steps, more of them each time."""
+        self._declined = min(2 * self._declined + 1, MOST_REST)
+        self._rest = self._declined
+
+    def wake(self) -> None:
+        """It is asked because it pays."""
+        self._declined = 0
 
     def learn_costs(self, seconds: float, num_guesses: int, lag: int) -> None:
         """A question took so long. num_guesses: one behind the other; those beside them cost nothing."""

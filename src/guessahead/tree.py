@@ -24,23 +24,31 @@ def parents_of(draft: Draft) -> Int32:
     return draft.parents
 
 
-def children_of(draft: Draft) -> dict[tuple[int, int], int]:
-    """(parent node, token id) -> node. Raises ParameterError where the draft is not a tree.
+def checked_parents(draft: Draft) -> Sequence[int]:
+    """The parent of every node. Raises ParameterError where the draft is not a tree.
 
     A tree has one parent per node, each an earlier node or ROOT, and no token twice under one parent:
     two such nodes would be the same guess, and the path to accept would not be unique.
     """
-    parents = parents_of(draft)
+    if draft.parents is None:
+        return range(ROOT, len(draft) - 1)
+    parents: list[int] = draft.parents.tolist()
     if len(parents) != len(draft):
         raise ParameterError(f"a draft of {len(draft)} tokens has {len(parents)} parents")
-    children: dict[tuple[int, int], int] = {}
-    for node, (parent, token) in enumerate(zip(parents.tolist(), draft.token_ids.tolist(), strict=True)):
+    guesses = list(zip(parents, draft.token_ids.tolist(), strict=True))
+    for node, parent in enumerate(parents):
         if not ROOT <= parent < node:
             raise ParameterError(f"draft node {node} has parent {parent}: it must be -1 or an earlier node")
-        if (parent, token) in children:
-            raise ParameterError(f"draft nodes {children[parent, token]} and {node} are the same guess")
-        children[parent, token] = node
-    return children
+    if len(set(guesses)) < len(guesses):
+        node = next(node for node, guess in enumerate(guesses) if guess in guesses[:node])
+        raise ParameterError(f"draft nodes {guesses.index(guesses[node])} and {node} are the same guess")
+    return parents
+
+
+def children_of(draft: Draft) -> dict[tuple[int, int], int]:
+    """(parent node, token id) -> node. Raises ParameterError where the draft is not a tree."""
+    guesses = zip(checked_parents(draft), draft.token_ids.tolist(), strict=True)
+    return {guess: node for node, guess in enumerate(guesses)}
 
 
 def depths(draft: Draft) -> Int32:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from guessahead.acceptance import MEAN_PRIOR
 from guessahead.types import Choice, Draft, Float32, Int32, Verdict
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Drafter:
         after each one, through `gate`; other drafters are asked for all they know, and that is cut.
     prior: what its confidence is worth, by bucket (see acceptance.py), for the first guess and for later
         ones; None = unknown, and then it is trusted step by step.
+    mean_prior: how often one of its guesses for a position is right, before it has guessed.
     least_chance: set by the controller: a guess less likely than this (with all above it) cannot pay now.
     relative_cost: a first guess of the time of one guess, over a one-row pass of the target.
     note: a word to people about the way it works in this setup; "" = there is only one way.
@@ -81,6 +83,7 @@ class Drafter:
     takes_draft_engine: ClassVar[bool] = False
     pays_per_guess: ClassVar[bool] = False
     prior: ClassVar[Prior | None] = None
+    mean_prior: ClassVar[float] = MEAN_PRIOR
     relative_cost: float = 0.0
     note: str = ""
     gate: Gate | None = None

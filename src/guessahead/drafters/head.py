@@ -6,7 +6,6 @@ target as often as its training allows. (EAGLE: Li, Wei, Zhang, Zhang 2024, 2025
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -14,16 +13,21 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from guessahead import _native, sampling, tree
+from guessahead.acceptance import Prior
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.growth import Branches
 from guessahead.errors import ParameterError, StateError
 from guessahead.rejection import Use
-from guessahead.types import Choice, Draft, Float32, Float64, Int32, SamplingParams, Verdict
+from guessahead.types import Choice, Draft, Float32, Float64, Int32, Verdict
 
 if TYPE_CHECKING:
     from guessahead.heads.native import NativeHead
 
-_CONSIDERED: Final = 32  # tokens that sampling may plausibly choose
+# How far to trust the noise that the target will add, where the head's logits only resemble the target's.
+# Fits who won in 11,204 draws of SmolLM2 at temperatures 0.5, 0.8 and 1 (docs/log.md).
+_NOISE_TRUST: Final = 0.67
+# What a chance by the head's own account is worth, by bucket (same draws, and greedy ones): rarely less.
+_PRIOR: Final[Prior] = 2 * ((0.12, 0.32, 0.45, 0.57, 0.7, 0.79, 0.83, 0.87, 0.94, 0.98),)
 _LEAST: Final = 0.02  # beside another guess, one less likely than this costs a row for nothing
 # A head that was not asked for so many positions begins anew, at the last so many: what lies further back
 # hardly helps it, and reading costs time.
@@ -60,6 +64,8 @@ class Head(Drafter):
     needs_head: ClassVar[bool] = True
     pays_per_guess: ClassVar[bool] = True
     gives_dists: ClassVar[bool] = True
+    prior: ClassVar[Prior | None] = _PRIOR
+    mean_prior: ClassVar[float] = 0.5
 
     def __init__(self, options: HeadOptions, setup: Setup) -> None:
         head = setup.head(options.path) if setup.head is not None else None
@@ -75,7 +81,7 @@ class Head(Drafter):
         self._sequence: _native.Sequence | None = None
         self._begin = 0  # position of the first row of the head's cache
         self._num_read = 0  # rows of it that are no guesses
-        self._waiting: list[Float32] = []  # hidden states that it has not read
+        self._waiting: list[Mapping[int, Float32]] = []  # hidden states that it has not read
         self._num_waiting = 0
 
     def begin(self, prompt_ids: Int32, choice: Choice) -> None:
@@ -84,12 +90,13 @@ class Head(Drafter):
     def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
         if first != self._next:
             self._restart(first)  # the target's cache held what came before
-        self._waiting.append(np.concatenate([hidden[layer] for layer in self._head.layers], axis=1))
-        self._num_waiting += len(self._waiting[-1])
+        self._waiting.append(hidden)
+        self._num_waiting += len(hidden[self._head.layers[0]])
         if self._num_waiting > 2 * _WINDOW:
-            kept = np.concatenate(self._waiting)[-_WINDOW:]
-            self._restart(self._next - len(kept))
-            self._waiting, self._num_waiting = [kept], len(kept)
+            layers, waiting = self._head.layers, self._waiting
+            kept = {layer: np.concatenate([each[layer] for each in waiting])[-_WINDOW:] for layer in layers}
+            self._restart(self._next - _WINDOW)
+            self._waiting, self._num_waiting = [kept], _WINDOW
 
     def lag(self, choice: Choice) -> int:
         return self._num_waiting
@@ -181,7 +188,9 @@ class Head(Drafter):
     def _catch_up(self, sequence: _native.Sequence, choice: Choice) -> tuple[Float32, Float32, Float32]:
         """Read what the target has committed since, in place of the guesses."""
         sequence.rollback(self._num_read)
-        fused = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+        layers = self._head.layers
+        parts = [np.concatenate([each[layer] for layer in layers], axis=1) for each in self._waiting]
+        fused = parts[0] if len(parts) == 1 else np.concatenate(parts)
         result = self._head.read(sequence, choice.history[-len(fused) :], fused)
         self._num_read += len(fused)
         self._waiting, self._num_waiting = [], 0
@@ -195,21 +204,24 @@ class Head(Drafter):
 
     def _rank(self, logits: Float32, choice: Choice, num_above: int) -> list[tuple[int, float]]:
         """The likeliest guesses, each with its chance. num_above: guesses before them."""
-        ids, branches = self._head.draft_ids, self._options.branches
-        if sampling.is_greedy(choice.params):
+        ids, branches, params = self._head.draft_ids, self._options.branches, choice.params
+        if sampling.is_greedy(params):
             best, chances = _native.likeliest(logits, branches)
             pairs = [(int(ids[i]), chance) for i, chance in zip(best, chances, strict=True)]
         else:
-            best, chances = _native.likeliest(logits, _CONSIDERED)
-            weights = _filtered(chances, choice.params)
-            tokens = ids[best[: len(weights)]]
-            seed, position = sampling.resolved_seed(choice), len(choice.history) + num_above
-            noise = _native.gumbel_noise(seed, choice.stream, position, tokens)
-            # The target adds the same noise to its logits: what counts is who wins with it, and by how much.
-            values = [weight * math.exp(each) for weight, each in zip(weights, noise, strict=True)]
-            total = sum(values)
-            noisy = sorted(zip(values, tokens.tolist(), strict=True), reverse=True)[:branches]
-            pairs = [(token, value / total) for value, token in noisy]
+            pairs = _native.likeliest_winners(
+                logits,
+                ids,
+                branches,
+                trust=_NOISE_TRUST,
+                temperature=params.temperature,
+                top_k=params.top_k,
+                top_p=params.top_p,
+                min_p=params.min_p,
+                seed=sampling.resolved_seed(choice),
+                stream=choice.stream,
+                position=len(choice.history) + num_above,
+            )
         return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= _LEAST]
 
 
@@ -242,21 +254,3 @@ class _Rows:
             parents.append(row_of[parent])
         arrays = np.array(tokens, np.int32), np.stack(states), np.array(parents, np.int32)
         return [row_of[node] for node in wanted], arrays
-
-
-def _filtered(chances: list[float], params: SamplingParams) -> list[float]:
-    """Weights of what top-k, top-p and min-p leave of the likeliest tokens, roughly: the target decides.
-
-    chances: at temperature 1, descending; none of a damaged head. The first weight is 1.
-    """
-    power = 1.0 / params.temperature
-    weights = [(chance / chances[0]) ** power for chance in chances]
-    enough = params.top_p * sum(weights)
-    kept: list[float] = []
-    reached = 0.0
-    for weight in weights[: params.top_k or None]:
-        if reached >= enough or weight < params.min_p:
-            break
-        kept.append(weight)
-        reached += weight
-    return kept

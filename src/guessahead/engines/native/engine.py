@@ -200,8 +200,8 @@ class NativeEngine:
 
     def forward(self, requests: list[Rows]) -> list[PassOutput]:
         jobs = [self._job(rows) for rows in requests]
-        if len({id(job.sequence) for job in jobs}) != len(jobs):
-            raise ParameterError("a sequence appears twice in one call")
+        if len(jobs) > 1:
+            _check_together(jobs, self._info)
         waiting = deque(jobs)
         while waiting:
             batch: list[tuple[_Job, int]] = []
@@ -218,29 +218,10 @@ class NativeEngine:
             raise ParameterError("the sequence belongs to another engine")
         tokens = np.ascontiguousarray(rows.token_ids, np.int32)
         parents = None if rows.parents is None else np.ascontiguousarray(rows.parents, np.int32)
-        if tokens.ndim != 1 or len(tokens) == 0:
-            raise ParameterError("a request needs at least one row")
-        if int(tokens.min()) < 0 or int(tokens.max()) >= self._info.vocab_size:
-            raise ParameterError(f"token ids must be from 0 to {self._info.vocab_size - 1}")
         choose_from = len(tokens) - 1 if rows.choose_from is None else rows.choose_from
-        if not 0 <= choose_from < len(tokens):
-            raise ParameterError(f"choose_from is {choose_from}; there are {len(tokens)} rows")
         job = _Job(rows, rows.sequence, tokens, parents, choose_from + 1)
-        if parents is not None:
-            _check_parents(parents, len(tokens), choose_from)
-        if job.num_tentative + 1 > self._info.max_rows:
-            raise ParameterError(
-                f"{job.num_tentative} guesses are too many for {self._info.max_rows} rows a pass"
-            )
-        deepest = job.num_committed + _depth(parents, choose_from, job.num_tentative)
-        if rows.sequence.length + deepest > self._info.context_length:
-            raise PromptError(
-                f"{rows.sequence.length + deepest} tokens do not fit into a context of "
-                f"{self._info.context_length}"
-            )
-        wrong = [layer for layer in rows.want_hidden if not 0 <= layer < self._info.num_layers]
-        if wrong:
-            raise ParameterError(f"there is no layer {wrong[0]}: the model has {self._info.num_layers}")
+        if len(tokens) > self._info.max_rows:  # the passes before a faulty one would stay in the cache
+            _check(job, self._info)
         return job
 
     def _run(self, batch: list[tuple[_Job, int]]) -> None:
@@ -261,7 +242,12 @@ class NativeEngine:
                 (job.sequence.native, tokens, parents, num_committed, chooser, job.rows.want_logits, None)
             )
         taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})
-        results = self._plan.forward(arguments, taps)
+        try:
+            results = self._plan.forward(arguments, taps)
+        except (ValueError, IndexError, TypeError, RuntimeError):  # refused before anything was done: say why
+            for job, _ in batch:
+                _check(job, self._info)
+            raise
         for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
             for layer in set(job.rows.want_hidden):
                 job.hidden.setdefault(layer, []).append(hidden[layer])
@@ -280,12 +266,46 @@ def _num_cores() -> int:
 
 
 def _output(job: _Job) -> PassOutput:
-    chosen = np.full(len(job.tokens), -1, np.int32)
-    if job.chosen is not None:
-        chosen[len(job.tokens) - len(job.chosen) :] = job.chosen
-    hidden = {layer: np.concatenate(parts) for layer, parts in job.hidden.items()} or None
+    chosen = job.chosen
+    if chosen is None or len(chosen) < len(job.tokens):  # earlier passes chose nothing
+        chosen = np.full(len(job.tokens), -1, np.int32)
+        if job.chosen is not None:
+            chosen[len(job.tokens) - len(job.chosen) :] = job.chosen
+    hidden = {
+        layer: parts[0] if len(parts) == 1 else np.concatenate(parts) for layer, parts in job.hidden.items()
+    }
     logits = job.logits if job.rows.want_logits else None
-    return PassOutput(chosen, logits, hidden, job.num_passes)
+    return PassOutput(chosen, logits, hidden or None, job.num_passes)
+
+
+def _check_together(jobs: list[_Job], info: EngineInfo) -> None:
+    """Raises as `Engine.forward`: jobs that cannot be run together, or one of them not at all."""
+    if len({id(job.sequence) for job in jobs}) != len(jobs):
+        raise ParameterError("a sequence appears twice in one call")
+    for job in jobs:
+        _check(job, info)
+
+
+def _check(job: _Job, info: EngineInfo) -> None:
+    """Raises as `Engine.forward` for one that cannot be run."""
+    tokens, parents, choose_from = job.tokens, job.parents, job.num_committed - 1
+    if tokens.ndim != 1 or len(tokens) == 0:
+        raise ParameterError("a request needs at least one row")
+    if int(tokens.min()) < 0 or int(tokens.max()) >= info.vocab_size:
+        raise ParameterError(f"token ids must be from 0 to {info.vocab_size - 1}")
+    if not 0 <= choose_from < len(tokens):
+        raise ParameterError(f"choose_from is {choose_from}; there are {len(tokens)} rows")
+    if parents is not None:
+        _check_parents(parents, len(tokens), choose_from)
+    if job.num_tentative + 1 > info.max_rows:
+        raise ParameterError(f"{job.num_tentative} guesses are too many for {info.max_rows} rows a pass")
+    longest = job.num_committed + _depth(parents, choose_from, job.num_tentative)
+    num_tokens = job.sequence.length + longest
+    if num_tokens > info.context_length:
+        raise PromptError(f"{num_tokens} tokens do not fit into a context of {info.context_length}")
+    wrong = [layer for layer in job.rows.want_hidden if not 0 <= layer < info.num_layers]
+    if wrong:
+        raise ParameterError(f"there is no layer {wrong[0]}: the model has {info.num_layers}")
 
 
 def _check_parents(parents: Int32, num_rows: int, choose_from: int) -> None:
