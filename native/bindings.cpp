@@ -1,4 +1,5 @@
-// What Python sees: Matrix (a weight), Sequence (a cache), Plan (one pass), Chooser (choose_bindings.cpp).
+// What Python sees: Matrix (a weight), Sequence (a cache), Plan (one pass), Chooser (choose_bindings.cpp),
+// Suffix... (suffix_bindings.cpp).
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -16,12 +17,14 @@
 #include <stdexcept>
 #include <string>
 
+#include "numpy.hpp"
 #include "plan.hpp"
 #include "tiles.hpp"
 
 namespace nb = nanobind;
 
 void bind_choose(nb::module_& m);
+void bind_suffix(nb::module_& m);
 
 namespace {
 
@@ -42,13 +45,6 @@ const Kernels& kernels_named(const std::string& isa) {
   if (kernels == nullptr)
     throw std::invalid_argument("instruction set " + isa + " is unknown or not usable here");
   return *kernels;
-}
-
-template <class T>
-nb::object to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
-  auto* owned = new std::vector<T>(std::move(values));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.begin(), owner));
 }
 
 std::shared_ptr<Weight> make_weight(Pool& pool, const std::string& format_name, int n, int k, Bytes data,
@@ -418,4 +414,5 @@ NB_MODULE(_native, m) {
            "for, 2 = of all from the last committed one on. taps: whose hidden states to return.");
 
   bind_choose(m);
+  bind_suffix(m);
 }

@@ -1,4 +1,4 @@
-"""What native/bindings.cpp and native/choose_bindings.cpp offer to Python.
+"""What native/bindings.cpp, choose_bindings.cpp and suffix_bindings.cpp offer to Python.
 
 tests/native/test_stub.py compares names and arguments with the module.
 """
@@ -244,3 +244,68 @@ def likeliest_winners(
 
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
 def softmax_weights(distances: _Float64) -> list[int]: ...
+
+_TokenIds = _Int32 | _Sequence[int]  # negative ones separate texts: they lead nowhere, and must not recur
+
+class SuffixAutomaton:
+    """All passages of a growing text, and how it went on after each. Append-only."""
+
+    MAX_COUNTED: int
+    """Occurrences are counted for so many passages per token, the longest first."""
+
+    def __init__(self) -> None: ...
+    def extend(self, token_ids: _TokenIds) -> None:
+        """Append tokens to the text. TypeError for an array that is not int32[n]."""
+
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def num_states(self) -> int: ...
+    @property
+    def longest_match(self) -> tuple[int, int]:
+        """The longest passage that ends the text and also ended earlier: its state, and its length."""
+
+    def ways(self, state: int, length: int, most: int) -> tuple[int, int, int, list[tuple[int, int, int]]]:
+        """How the text went on after a passage: the `most` likeliest ways; of equal counts, the latest first.
+
+        (tokens of the passage, number of ways, their occurrences, [(token, occurrences, state)]). A passage
+        that stood only at the end of the text stands for its longest part that was followed by something.
+        """
+
+class SuffixReader:
+    """Where the end of a text stands in another one: the longest passage of that which equals it."""
+
+    def __init__(self, automaton: SuffixAutomaton) -> None: ...
+    @property
+    def state(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    def read(self, token_ids: _TokenIds) -> None:
+        """The text goes on by these tokens."""
+
+class SuffixLookup:
+    """A running text, looked up in itself and in others."""
+
+    def __init__(
+        self,
+        *,
+        others: _Sequence[SuffixAutomaton],
+        min_match: int,
+        branches: int,
+        vocab_size: int,
+        novelty: _Sequence[float],
+    ) -> None:
+        """min_match: shortest passage that counts. branches: most guesses under one node, at least 1.
+
+        Tokens from vocab_size on are not guessed. novelty: in how many new ways, in occurrences, a match of
+        0, 1, ... tokens goes on for each way it went on before; longer matches are as the last.
+        """
+
+    def guess(
+        self, history: _TokenIds, budget: int, least_chance: float
+    ) -> tuple[_Int32, _Int32 | None, _Float32] | None:
+        """Take in what is new of `history`, and guess at most `budget` tokens after it, the likeliest first.
+
+        None, or (token_ids, parents, confidence) as in `Draft`. least_chance: a guess less likely than this,
+        with all above it, is left out. ValueError for a negative budget.
+        """

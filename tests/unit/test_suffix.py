@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from guessahead._native import SuffixReader
 from guessahead.drafters import registry, suffix_texts
 from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError
@@ -63,8 +64,9 @@ def test_remembered_outputs_are_bounded() -> None:
         shelf.add(list(range(start, start + 12)))
         assert sum(automaton.num_tokens for automaton in shelf.automata()) <= 40
     assert len(shelf.automata()) == 2
-    newest = shelf.automata()[0]
-    assert newest.step(*newest.step(0, 0, 29), 30)[1] == 2, "the last output is there"
+    reader = SuffixReader(shelf.automata()[0])
+    reader.read([29, 30])
+    assert reader.length == 2, "the last output is there"
 
 
 def test_an_output_is_remembered_to_its_end() -> None:
@@ -75,10 +77,9 @@ def test_an_output_is_remembered_to_its_end() -> None:
         asked = request([0, 1, 2], len(script), gamma=None)
         assert decode(engine, made, letters(26), asked).token_ids == tuple(script)
         [automaton] = suffix_texts.shelf(engine, 100).automata()  # type: ignore[arg-type]
-        state, length = 0, 0
-        for token in script:
-            state, length = automaton.step(state, length, token)
-        assert length == len(script)
+        reader = SuffixReader(automaton)
+        reader.read(script)
+        assert reader.length == len(script)
         assert automaton.num_tokens == len(script) + 1, "and nothing of the prompt"
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from time import process_time
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guessahead.suffix_automaton import MAX_COUNTED, START, SuffixAutomaton
+from guessahead._native import SuffixAutomaton, SuffixReader
 
-TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=MAX_COUNTED - 1)
+# So short that all occurrences are counted.
+TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=SuffixAutomaton.MAX_COUNTED - 1)
 
 
 def built(text: list[int], chunk: int = 1 << 30) -> SuffixAutomaton:
@@ -15,6 +19,12 @@ def built(text: list[int], chunk: int = 1 << 30) -> SuffixAutomaton:
     for start in range(0, len(text), chunk):
         automaton.extend(text[start : start + chunk])
     return automaton
+
+
+def reader_of(automaton: SuffixAutomaton, text: list[int]) -> SuffixReader:
+    reader = SuffixReader(automaton)
+    reader.read(text)
+    return reader
 
 
 def naive_length(text: list[int], other: list[int]) -> int:
@@ -57,11 +67,12 @@ def test_ways_are_counted(text: list[int]) -> None:
 
 @given(TEXTS, TEXTS)
 def test_another_text_is_followed(text: list[int], other: list[int]) -> None:
-    automaton = built(text)
-    state, length = START, 0
+    reader = SuffixReader(built(text))
+    assert reader.length == 0
     for end, token in enumerate(other, 1):
-        state, length = automaton.step(state, length, token)
-        assert length == naive_length(other[:end], text)
+        reader.read([token])
+        assert reader.length == naive_length(other[:end], text)
+    assert reader_of(built(text), other).state == reader.state
 
 
 def test_of_equal_counts_the_latest_comes_first() -> None:
@@ -82,13 +93,83 @@ def test_a_text_that_loops_goes_on_looping() -> None:
 
 def test_separators_lead_nowhere() -> None:
     automaton = built([1, 2, 3, -2, 1, 2, -3, 9])
-    state, length = automaton.step(*automaton.step(START, 0, 1), 2)
-    assert (length, automaton.ways(state, length, 9)[1]) == (2, 1)
-    state, length = automaton.step(state, length, 3)
-    assert automaton.ways(state, length, 9) == (0, 0, 0, [])
+    reader = reader_of(automaton, [1, 2])
+    assert (reader.length, automaton.ways(reader.state, reader.length, 9)[1]) == (2, 1)
+    reader.read([3])
+    assert automaton.ways(reader.state, reader.length, 9) == (0, 0, 0, [])
 
 
-def test_repetition_takes_linear_time_and_space() -> None:
-    automaton = built([7] * 20_000)
-    assert automaton.longest_match[1] == 19_999
-    assert len(automaton._links) <= 2 * 20_000
+def test_of_equal_counts_that_are_not_the_latest_the_first_comes_first() -> None:
+    followers = list(range(10, 50))
+    automaton = built([token for follower in followers for token in (1, 2, follower)] + [1, 2])
+    expected = [followers[-1], *followers[:-1]]
+    length, num_ways, total, ways = automaton.ways(*automaton.longest_match, 99)
+    assert (length, num_ways, total) == (2, 40, 40)
+    assert [token for token, _, _ in ways] == expected
+    assert [token for token, _, _ in automaton.ways(*automaton.longest_match, 3)[3]] == expected[:3]
+
+
+ALPHABETS = {"one token": 1, "two in turn": 2, "few": 3, "many": 30_000}
+
+
+@pytest.mark.parametrize("name", ALPHABETS)
+def test_a_long_text_takes_linear_space(name: str) -> None:
+    length, size = 100_000, ALPHABETS[name]
+    if size < 3:
+        text = np.resize(np.arange(size, dtype=np.int32), length)
+    else:
+        text = np.random.default_rng(1).integers(0, size, length, dtype=np.int32)
+    automaton = SuffixAutomaton()
+    automaton.extend(text)
+    assert automaton.num_tokens == length
+    assert automaton.num_states <= 2 * length
+    if size < 3:
+        assert automaton.longest_match[1] == length - size
+    state, match = automaton.longest_match
+    assert automaton.ways(state, match, 1)[3], "what stood before was followed by something"
+
+
+def test_repetition_takes_linear_time() -> None:
+    """Twenty times the text within much less than four hundred times the time."""
+    spent = []
+    for length in (20_000, 400_000):
+        automaton, text = SuffixAutomaton(), np.full(length, 7, np.int32)
+        started = process_time()
+        automaton.extend(text)
+        spent.append(process_time() - started)
+    assert spent[1] < 100 * max(spent[0], 0.001)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint32, np.float32, ">i4"])
+def test_an_array_of_another_type_is_refused(dtype: str) -> None:
+    automaton = SuffixAutomaton()
+    for take in (automaton.extend, SuffixReader(automaton).read):
+        with pytest.raises(TypeError, match="int32"):
+            take(np.zeros(3, dtype))
+    assert automaton.num_tokens == 0
+
+
+@pytest.mark.parametrize("tokens", [[1.5], [2**31], ["a"], "abc", b"abc", 7, np.zeros((2, 2), np.int32)])
+def test_what_is_no_list_of_tokens_is_refused(tokens: object) -> None:
+    automaton = SuffixAutomaton()
+    with pytest.raises(TypeError, match="token ids must be"):
+        automaton.extend(tokens)  # type: ignore[arg-type]
+    assert automaton.num_tokens == 0
+
+
+def test_an_array_with_gaps_is_refused() -> None:
+    with pytest.raises(ValueError, match="contiguous"):
+        SuffixAutomaton().extend(np.arange(8, dtype=np.int32)[::2])
+
+
+@pytest.mark.parametrize("state", [-1, 3])
+def test_a_state_that_is_not_there(state: int) -> None:
+    with pytest.raises(ValueError, match="no such state"):
+        built([1, 2]).ways(state, 1, 1)
+
+
+def test_no_text_at_all() -> None:
+    automaton = built([])
+    assert automaton.longest_match == (0, 0)
+    assert automaton.ways(0, 0, 1) == (0, 0, 0, [])
+    assert reader_of(automaton, [1, 2]).length == 0

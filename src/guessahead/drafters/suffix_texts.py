@@ -8,8 +8,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from guessahead._native import SuffixAutomaton
 from guessahead.errors import ParameterError
-from guessahead.suffix_automaton import SuffixAutomaton
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
