@@ -1,9 +1,10 @@
-"""The drafts of SuffixLookup against the same by brute force: passages are compared, and followers counted."""
+"""The drafts of SuffixLookup against brute force: passages are compared, and followers counted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_drafts_are_those_of_the_plain_model(
     least: float,
     asked_at: set[int],
 ) -> None:
-    joined = [[*first, -2, *second] for first, second in zip(others, others[1:], strict=False)]
+    joined = [[*first, -2, *second] for first, second in pairwise(others)]
     native = lookup(joined, min_match, branches, vocab_size)
     for end in sorted({*(each for each in asked_at if each <= len(text)), len(text)}):
         model = Model(joined, min_match, branches, vocab_size)
