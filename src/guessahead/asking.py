@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from guessahead import tree
@@ -33,8 +33,11 @@ class Step:
     """What is known when a step is decided.
 
     limit: most guesses. price: tokens that a second is worth. curve: what passes cost here.
-    num_left: tokens still wanted. found: the guesses so far; value: tokens that the best of them gain.
+    num_left: tokens still wanted. found: the guesses so far; value: tokens that the best of them gain;
+        promised: the same by the estimates alone.
     served: a drafter that pays for every guess was asked because it pays.
+    asked_seconds: what the drafters took. promises: of those that pay for every guess and were asked: tokens
+        that they were to bring, and that the others had found before.
     """
 
     choice: Choice
@@ -44,7 +47,10 @@ class Step:
     num_left: int
     found: Guesses
     value: float = 0.0
+    promised: float = 0.0
     served: bool = False
+    asked_seconds: float = 0.0
+    promises: list[tuple[Member, float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ class Asker:
             member.reason = "not asked: it has not paid, and the last trial is too recent"
             return
         member.reason = "asked" if pays else "asked on trial"
-        self._ask(member, step, step.limit, 0)
+        self._ask(member, step, step.limit, 0, 0.0)
 
     def offer(self, member: Member, step: Step) -> Offer:
         """What a drafter that pays for every guess would bring, were it the only one."""
@@ -94,8 +100,9 @@ class Asker:
         behind = max(lag - 1, 0) * (member.read_seconds or each * self._read_share(curve.seconds))
         gain = best_chain(1.0, member.track.mean, 0, step.limit, each, step.price, curve)
         drafts = max(1.0, min(CATCH_UP_DRAFTS, step.num_left / TOKENS_PER_DRAFT))
-        worth = gain - step.price * behind / (drafts if lag > SMALL_LAG else 1.0)
-        return Offer(member, worth, each, behind, lag)
+        behind_share = behind / (drafts if lag > SMALL_LAG else 1.0)
+        worth = gain - step.price * (behind_share + self._pace.handling_seconds)
+        return Offer(member, worth + member.surplus.mean, each, behind, lag)
 
     def ask_paid(self, offer: Offer, step: Step) -> bool:
         """Take an offer, if it is worth more than what is there already. Says whether guesses came."""
@@ -115,13 +122,20 @@ class Asker:
             step.served = True
             member.wake()
         member.reason = "asked on trial" if member.probing else "asked"
+        if offer.lag <= SMALL_LAG:
+            promised = offer.worth - member.surplus.mean
+            if member.probing:
+                promised = member.track.mean - step.price * (cost + self._pace.handling_seconds)
+            step.promises.append((member, promised, step.value))
         member.drafter.gate = ChainGate(member.track, cap, offer.each, step.price, curve)
-        return self._ask(member, step, cap, offer.lag)
+        return self._ask(member, step, cap, offer.lag, offer.each)
 
-    def _ask(self, member: Member, step: Step, most: int, lag: int) -> bool:
+    def _ask(self, member: Member, step: Step, most: int, lag: int, expected: float) -> bool:
         started = self._clock()
         draft = member.drafter.propose(step.choice, most)
-        member.learn_costs(self._clock() - started, tree.height(draft) if len(draft) else 0, lag)
+        seconds = self._clock() - started
+        step.asked_seconds += seconds
+        member.learn_costs(seconds, tree.height(draft) if len(draft) else 0, lag, expected)
         if len(draft):
             step.found.add(draft, member)
         return len(draft) > 0

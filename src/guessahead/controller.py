@@ -4,12 +4,13 @@ A step with k guesses emits 1 + sum of P_i tokens on average, P_i being the chan
 it are right, and takes the time of the drafter and of a pass of k + 1 rows. Over many steps the best rate of
 tokens per second, lambda, is reached by choosing in each step the k with the largest
 
-    value(k) = sum of P_i - lambda * (drafter's time + t(k + 1) - t(1))
+    value(k) = sum of P_i - lambda * (drafter's time + handling + t(k + 1) - t(1))
 
-(fractional programming: Dinkelbach 1967), where lambda is the rate that is being reached; it is measured. The
-nodes are taken in the order of P_i, which for trees is the best choice of k nodes (Sequoia, Chen et al. 2024;
-EAGLE-2, Li et al. 2024). The t(m) are measured (costs.py), the P_i learned (acceptance.py), and whom to ask
-for guesses is decided in asking.py.
+where handling is what it takes to have guesses at all, and lambda the rate that is being reached
+(fractional programming: Dinkelbach 1967). The nodes are taken in the order of P_i, which for trees is the
+best choice of k nodes (Sequoia, Chen et al. 2024; EAGLE-2, Li et al. 2024). Lambda and the handling are
+measured (pace.py), so are the t(m) (costs.py); the P_i are learned (acceptance.py), what all these promise is
+held against what came of it (surplus.py), and whom to ask for guesses is decided in asking.py.
 
 The controller never changes what comes out, only how soon.
 """
@@ -25,6 +26,7 @@ from guessahead.guesses import ASK_MEMORY, Guesses, Member, follow
 from guessahead.pace import Pace, Trials
 from guessahead.policy import NOTHING
 from guessahead.reasons import reasons
+from guessahead.surplus import Surplus
 
 if TYPE_CHECKING:
     from guessahead.costs import Curve, PassCosts
@@ -66,6 +68,9 @@ class Controller:
         self._asker = Asker(clock, self._pace, self._trials)
         self._last_count = 0
         self._current: Guesses | None = None
+        self._guessed = False
+        self._step: Step | None = None
+        self._checked = Surplus()  # of guesses that were verified
         # Guesses still open from earlier steps, and the node reached.
         self._older: tuple[Guesses, int] | None = None
 
@@ -73,6 +78,7 @@ class Controller:
 
     def draft(self, choice: Choice, budget: int) -> Draft:
         self._current, self._trials.pass_seconds = None, 0.0
+        self._step, self._guessed = None, False
         curve = self._costs.curve(len(choice.history))
         limit = min(budget, self._most, 2 * self._last_count + 8)
         if limit <= 0 or self._pace.num_steps == 0 or curve is None:
@@ -85,9 +91,10 @@ class Controller:
         for member in self._free:
             member.gain += (max(step.value, 0.0) - member.gain) * (1 - ASK_MEMORY)
         self._current = step.found if step.found.tokens else None
+        self._step = step
         if self._explain:
             self._why = reasons(step, (*self._free, *self._paid), nodes)
-        self._last_count = len(nodes)
+        self._last_count, self._guessed = len(nodes), len(nodes) > 0
         return step.found.pick(nodes) if nodes else NOTHING
 
     def _ask(self, step: Step) -> list[int]:
@@ -115,18 +122,19 @@ class Controller:
         found, v = step.found, step.curve.v
         if found.drawn is not None:
             return found.drawn[1]
-        step.value = 0.0
+        step.value = step.promised = 0.0
         if not found.tokens:
             return []
         order = found.by_reach()
         step_price = step.price * step.curve.seconds
+        handling, surplus = step.price * self._pace.handling_seconds, min(self._checked.mean, 0.0)
         limit = min(step.limit, len(v) - 2, self._trusted())
         total, count = 0.0, 0
         for k, node in enumerate(order[:limit], 1):
             total += found.reach[node]
-            value = total - step_price * (v[k + 1] - 1.0)
-            if value > step.value:
-                step.value, count = value, k
+            value = total - step_price * (v[k + 1] - 1.0) - handling
+            if value + surplus > step.value:
+                step.value, step.promised, count = value + surplus, value, k
         if count == 0 and self._trials.pass_seconds:
             count = 1
         return order[:count]
@@ -150,9 +158,22 @@ class Controller:
             return
         self._costs.update(num_rows, context, pass_seconds)
         plain = self._costs.curve(context)
+        if self._step is not None:
+            self._settle(self._step, num_tokens, pass_seconds, seconds)
         self._pace.step(num_tokens, seconds, plain.seconds if plain else seconds)
         self._trials.observe(num_tokens, seconds)
         self._learn(verdict.token_ids.tolist())
+
+    def _settle(self, step: Step, num_tokens: int, pass_seconds: float, seconds: float) -> None:
+        """What the questions of a step brought, beside what they promised."""
+        rest_seconds = seconds - pass_seconds - step.asked_seconds
+        self._pace.rest(self._guessed, rest_seconds)
+        plain_seconds = step.curve.seconds + self._pace.rest_seconds
+        brought = num_tokens - 1 - step.price * (seconds - plain_seconds)
+        if self._guessed and not self._trials.pass_seconds:
+            self._checked.learn(step.promised, brought + step.price * step.asked_seconds)
+        for member, promised, before in step.promises:
+            member.surplus.learn(promised, brought - before)
 
     def _learn(self, token_ids: list[int]) -> None:
         """Compare what was guessed, verified or not, with the tokens that came."""

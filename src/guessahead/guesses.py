@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from guessahead import tree
 from guessahead.acceptance import MOST, Track
+from guessahead.surplus import Surplus
 from guessahead.types import Draft
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
 
+# A guess counts at most so many times as long as it was expected to take.
+MAX_SURPRISE: Final = 2.0
 # What a drafter that was never asked is assumed to gain per question, in tokens: enough to be asked once.
 FIRST_GAIN: Final = 0.3
 # Memory of what a drafter costs and gains, per question: some eight.
@@ -38,6 +41,7 @@ class Member:
         self.probing = False
         self.reason = ""
         self._rest = self._declined = 0
+        self.surplus = Surplus()  # of its answers, for one that pays for every guess
 
     def resting(self) -> bool:
         """Called once a step: whether it need not be considered, as it was not worth asking of late."""
@@ -53,15 +57,18 @@ class Member:
         """It is asked because it pays."""
         self._declined = 0
 
-    def learn_costs(self, seconds: float, num_guesses: int, lag: int) -> None:
-        """A question took so long. num_guesses: one behind the other; those beside them cost nothing."""
+    def learn_costs(self, seconds: float, num_guesses: int, lag: int, expected: float) -> None:
+        """A question took so long. num_guesses: one behind the other; those beside them cost nothing.
+
+        expected: seconds of one guess, as assumed before. A stolen core must not put a drafter off for long.
+        """
         if not self.drafter.pays_per_guess:
             self.ask_seconds += (seconds - self.ask_seconds) * (1 - ASK_MEMORY if self.ask_seconds else 1.0)
             return
         if num_guesses == 0:
             return
         if lag <= SMALL_LAG:
-            each = seconds / num_guesses
+            each = min(seconds / num_guesses, MAX_SURPRISE * expected)
             old = self.guess_seconds
             self.guess_seconds = each if old is None else old + (each - old) * (1 - ASK_MEMORY)
         elif self.guess_seconds is not None:

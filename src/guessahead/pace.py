@@ -8,6 +8,9 @@ from typing import Final
 PROBE_SHARE: Final = 0.02
 # Memory of the rate, per step: some twenty steps. Shorter follows noise, longer lags behind turning text.
 RATE_MEMORY: Final = 0.95
+# Memory of what a step takes beside its pass: some ten steps; one that was disturbed counts little.
+REST_MEMORY: Final = 0.9
+MAX_REST_SURPRISE: Final = 2.0
 # The rate begins as that of so many plain steps: one lucky first draft is no rate.
 FIRST_STEPS: Final = 8
 
@@ -19,12 +22,30 @@ class Pace:
     row_seconds: what the target took to read one token of the prompt; 0.0 before it did.
     """
 
-    __slots__ = ("_seconds", "_tokens", "num_steps", "rate", "row_seconds")
+    __slots__ = ("_rest", "_seconds", "_tokens", "num_steps", "rate", "row_seconds")
 
     def __init__(self) -> None:
         self._seconds = self._tokens = 0.0
+        self._rest = [0.0, 0.0]  # seconds of a step beside its pass and its questions: without guesses, with
         self.rate = self.row_seconds = 0.0
         self.num_steps = 0
+
+    @property
+    def rest_seconds(self) -> float:
+        """What a step without guesses takes beside its pass."""
+        return self._rest[False]
+
+    @property
+    def handling_seconds(self) -> float:
+        """What it takes to have guesses at all: weighing, packing, unpacking; 0.0 before it was seen."""
+        plain, guessed = self._rest
+        return max(guessed - plain, 0.0) if plain and guessed else 0.0
+
+    def rest(self, guessed: bool, seconds: float) -> None:
+        """A step took so long beside its pass and its questions."""
+        old = self._rest[guessed]
+        new = min(seconds, MAX_REST_SURPRISE * old) if old else seconds
+        self._rest[guessed] = old + (new - old) * (1 - REST_MEMORY) if old else new
 
     def prompt(self, num_rows: int, seconds: float) -> None:
         """The first step: a pass over so many tokens of the prompt."""

@@ -91,9 +91,9 @@ def test_of_a_long_prompt_it_reads_the_end() -> None:
     prompt = (np.arange(1100) * 7 % 20).tolist()
     generation = decode(engine, drafter, LETTERS, request(prompt, 6, 2))
     text = (*prompt, *generation.token_ids)
-    assert head.num_read[0] == 512
+    assert head.num_read[0] == 128
     first = len(head.read_texts[0])
-    assert first == 1100 - 512 + 2, "a row holds the tokens up to its position, and the one behind it"
+    assert first == 1100 - 128 + 2, "a row holds the tokens up to its position, and the one behind it"
     assert head.read_texts == [text[: first + i] for i in range(len(head.read_texts))]
 
 

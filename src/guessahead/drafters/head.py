@@ -29,9 +29,9 @@ _NOISE_TRUST: Final = 0.67
 # What a chance by the head's own account is worth, by bucket (same draws, and greedy ones): rarely less.
 _PRIOR: Final[Prior] = 2 * ((0.12, 0.32, 0.45, 0.57, 0.7, 0.79, 0.83, 0.87, 0.94, 0.98),)
 _LEAST: Final = 0.02  # beside another guess, one less likely than this costs a row for nothing
-# A head that was not asked for so many positions begins anew, at the last so many: what lies further back
-# hardly helps it, and reading costs time.
-_WINDOW: Final = 512
+# Most positions that it reads at once, the last ones: what lies further back helps it no more (docs/log.md),
+# and reading costs time.
+_WINDOW: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,14 @@ class Head(Drafter):
         self._waiting.append(hidden)
         self._num_waiting += len(hidden[self._head.layers[0]])
         if self._num_waiting > 2 * _WINDOW:
-            layers, waiting = self._head.layers, self._waiting
-            kept = {layer: np.concatenate([each[layer] for each in waiting])[-_WINDOW:] for layer in layers}
-            self._restart(self._next - _WINDOW)
-            self._waiting, self._num_waiting = [kept], _WINDOW
+            self._skip()
 
     def lag(self, choice: Choice) -> int:
-        return self._num_waiting
+        return min(self._num_waiting, _WINDOW)
 
     def propose(self, choice: Choice, budget: int) -> Draft:
+        if self._num_waiting > _WINDOW:
+            self._skip()
         sequence, end = self._opened(), self._next
         if self._num_waiting == 0 or end != len(choice.history) - 1:
             return Draft()  # the target has shown nothing yet
@@ -179,6 +178,13 @@ class Head(Drafter):
         self._sequence = self._head.new_sequence()
         self._begin, self._num_read = first, 0
         self._waiting, self._num_waiting = [], 0
+
+    def _skip(self) -> None:
+        """Begin anew at the last positions that wait."""
+        layers, waiting = self._head.layers, self._waiting
+        kept = {layer: np.concatenate([each[layer] for each in waiting])[-_WINDOW:] for layer in layers}
+        self._restart(self._next - _WINDOW)
+        self._waiting, self._num_waiting = [kept], _WINDOW
 
     def _opened(self) -> _native.Sequence:
         if self._sequence is None:
