@@ -32,6 +32,9 @@ MOST: Final = 0.985
 # of models lie between 0.55 and 0.9; too low a start would never ask, and asking corrects itself.
 MEAN_PRIOR: Final = 0.7
 MEAN_PRIOR_WEIGHT: Final = 3.0
+# That the likeliest guess for a position is the right one, if one is: taken for granted, worth so many
+# positions.
+MAIN_PRIOR_WEIGHT: Final = 3.0
 LONG_MEMORY: Final = 0.995  # some two hundred guesses: steady text deserves a steady estimate
 SHORT_MEMORY: Final = 0.92
 TURN: Final = 2.5  # standard deviations between both: then the text has turned and the long memory is wrong
@@ -55,6 +58,7 @@ class Track:
         "_long",
         "_mean",
         "_of_bucket",
+        "_mains",
         "_ratio",
         "_seen",
         "_short",
@@ -75,6 +79,7 @@ class Track:
         self._ratio = 1.0
         self._long = [MEAN_PRIOR_WEIGHT, MEAN_PRIOR_WEIGHT * mean]
         self._short = [0.0, 0.0]
+        self._mains = [MAIN_PRIOR_WEIGHT, MAIN_PRIOR_WEIGHT]
         self._mean = mean
         self.num_hits = self.num_trials = 0
 
@@ -82,6 +87,11 @@ class Track:
     def mean(self) -> float:
         """How often one of this drafter's guesses for the next position is right, whatever they will be."""
         return self._mean
+
+    @property
+    def main_mean(self) -> float:
+        """The same of its likeliest guess alone, behind which it goes on."""
+        return self._mean * self._mains[1] / self._mains[0]
 
     def chance(self, confidence: float, depth: int) -> float:
         """The chance that a guess is right given that its parent is. depth: 0 = the next token."""
@@ -102,8 +112,14 @@ class Track:
         hits = self._hit[index] = self._hit[index] * BUCKET_MEMORY + hit
         self._of_bucket[index] = hits / tried
 
-    def record_position(self, hit: bool) -> None:
-        """One of the guesses for a position, behind right ones, was right, or none was."""
+    def record_position(self, hit: bool, main: bool) -> None:
+        """One of the guesses for a position, behind right ones, was right, or none was.
+
+        main: the likeliest of them was.
+        """
+        if hit:
+            mains = self._mains
+            mains[0], mains[1] = mains[0] * LONG_MEMORY + 1.0, mains[1] * LONG_MEMORY + main
         self.num_trials += 1
         self.num_hits += hit
         long, short = self._long, self._short

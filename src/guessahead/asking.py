@@ -98,7 +98,7 @@ class Asker:
         if each is None:
             each = member.drafter.relative_cost * curve.seconds
         behind = max(lag - 1, 0) * (member.read_seconds or each * self._read_share(curve.seconds))
-        gain = best_chain(1.0, member.track.mean, 0, step.limit, each, step.price, curve)
+        gain = best_chain(1.0, member.track, 0, step.limit, each, step.price, curve)
         drafts = max(1.0, min(CATCH_UP_DRAFTS, step.num_left / TOKENS_PER_DRAFT))
         behind_share = behind / (drafts if lag > SMALL_LAG else 1.0)
         worth = gain - step.price * (behind_share + self._pace.handling_seconds)

@@ -25,21 +25,22 @@ class ChainGate(Gate):
         if self._count >= self._cap:
             return False
         gain = best_chain(
-            self._reach, self._track.mean, self._count, self._cap, self._each, self._price, self._curve
+            self._reach, self._track, self._count, self._cap, self._each, self._price, self._curve
         )
         return gain > 0.0
 
 
 def best_chain(
-    reach: float, mean: float, count: int, limit: int, each: float, price: float, curve: Curve
+    reach: float, track: Track, count: int, limit: int, each: float, price: float, curve: Curve
 ) -> float:
     """The most tokens that further guesses can gain, after `count` that are right with chance `reach`."""
+    mean, main = track.mean, track.main_mean
     best = total = 0.0
     v, plain = curve.v, curve.seconds
     limit = min(limit, len(v) - 2)
     for k in range(count + 1, limit + 1):
-        reach *= mean
-        total += reach
+        total += reach * mean
+        reach *= main
         value = total - price * ((k - count) * each + plain * (v[k + 1] - v[count + 1]))
         if value > best:
             best = value

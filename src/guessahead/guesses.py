@@ -182,7 +182,9 @@ def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, 
     """
     for token in token_ids:
         followed = -1
-        found: dict[Member, bool] = {}
+        found: dict[
+            Member, tuple[float, bool, bool]
+        ] = {}  # its highest confidence; that guess, any one is right
         for child in guessed.kids.get(node, ()):
             hit = guessed.tokens[child] == token
             if hit:
@@ -190,9 +192,12 @@ def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, 
             depth = guessed.depths[child]
             for member, confidence in guessed.sources[child]:
                 member.track.record(confidence, depth, hit)
-                found[member] = hit or found.get(member, False)
-        for member, hit in found.items():
-            member.track.record_position(hit)
+                highest, main, any_hit = found.get(member, (-1.0, False, False))
+                if confidence > highest:
+                    highest, main = confidence, hit
+                found[member] = highest, main, hit or any_hit
+        for member, (_, main, any_hit) in found.items():
+            member.track.record_position(any_hit, main)
         if followed < 0:
             return None
         node = followed

@@ -45,7 +45,8 @@ def test_a_drafter_that_starts_to_fail_is_noticed_in_all_buckets() -> None:
 def test_the_mean_is_steady_on_steady_text(right: float) -> None:
     dice, track, seen = random.Random(3), Track(), []
     for count in range(2000):
-        track.record_position(dice.random() < right)
+        hit = dice.random() < right
+        track.record_position(hit, hit)
         if count > 300:
             seen.append(track.mean)
     assert sum(seen) / len(seen) == pytest.approx(right, abs=0.03)
@@ -55,10 +56,19 @@ def test_the_mean_is_steady_on_steady_text(right: float) -> None:
 def test_the_mean_follows_a_turn() -> None:
     track = Track()
     for _ in range(300):
-        track.record_position(False)
+        track.record_position(False, False)
     for _ in range(16):
-        track.record_position(True)
+        track.record_position(True, True)
     assert track.mean > 0.6
+
+
+def test_siblings_do_not_lengthen_a_chain() -> None:
+    """Half of what is right stands beside the chain, which goes on behind its own guesses alone."""
+    track = Track()
+    for count in range(400):
+        track.record_position(count % 5 > 0, count % 5 > 2)
+    assert track.mean == pytest.approx(0.8, abs=0.03)
+    assert track.main_mean == pytest.approx(0.4, abs=0.03)
 
 
 @pytest.mark.parametrize("confidence", [-1.0, 0.0, 0.5, 1.0, 7.0])
@@ -66,5 +76,5 @@ def test_any_confidence_is_taken(confidence: float) -> None:
     track = Track()
     for _ in range(500):
         track.record(confidence, 0, True)
-        track.record_position(True)
+        track.record_position(True, True)
     assert 0.0 < track.chance(confidence, 0) <= MOST < 1.0
