@@ -117,12 +117,22 @@ def test_the_controller_keeps_the_law(
     drafter: Any, settings: str, c: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "TRUSTED_HITS", 0)  # a head may make long drafts at once
+    monkeypatch.setattr(Head, "prior", None)  # what is decided here must not hang on what was tuned
+    monkeypatch.setattr(Head, "mean_prior", Drafter.mean_prior)
     max_tokens = 4 if settings == "temperature" else 5
     world = World(drafter, settings, None, max_tokens, c)
     assert distance(*world.laws()) < SAME
     assert world.num_short > 0, "the controller decided nothing"
     assert max(world.lengths) > 1
     assert drafter is not portfolio or world.guessed_by == {"suffix", "head"}
+
+
+@pytest.mark.parametrize("drafter", [head, portfolio])
+def test_the_controller_that_knows_heads_keeps_the_law(drafter: Any) -> None:
+    for c in (0.05, 0.2):
+        world = World(drafter, "all", None, 5, c)
+        assert distance(*world.laws()) < SAME
+        assert "head" in world.guessed_by or c > 0.05
 
 
 # --- twins ---
@@ -145,7 +155,7 @@ class OtherTemperature(Head):
 @pytest.mark.parametrize("gamma", [2, None])
 @pytest.mark.parametrize("twin", [PickyHead, OtherTemperature])
 def test_twins_that_state_or_keep_the_wrong_thing_fail(twin: type[Head], gamma: int | None) -> None:
-    world = World(of_kind(twin), "top-p", gamma, 4 if gamma else 5)
+    world = World(of_kind(twin), "top-p", gamma, max_tokens=4)
     ours, plain = world.laws()
     assert sum(ours.values()) == pytest.approx(1.0, abs=SAME)
     assert distance(ours, plain) > DIFFERENT
