@@ -85,11 +85,19 @@ class Asker:
     def ask_free(self, member: Member, step: Step) -> None:
         """A drafter whose question costs the same however much it guesses."""
         pays = member.gain > step.price * member.ask_seconds
-        if not pays and not self._trials.lend(member.ask_seconds):
-            member.reason = "not asked: it has not paid, and the last trial is too recent"
-            return
-        member.reason = "asked" if pays else "asked on trial"
+        if pays:
+            member.reason = "asked"
+            member.wake()
+        else:
+            if member.resting() or not self._trials.lend(member.ask_seconds):
+                member.reason = "not asked: it has not paid, and the last trial is too recent"
+                return
+            member.reason = "asked on trial"
+            member.decline()
+        asked_before = step.asked_seconds
         self._ask(member, step, step.limit, 0, 0.0)
+        if pays and member.track.num_hits == 0:  # nothing but its first credit says so
+            self._trials.owe(step.asked_seconds - asked_before)
 
     def offer(self, member: Member, step: Step) -> Offer:
         """What a drafter that pays for every guess would bring, were it the only one."""

@@ -156,13 +156,13 @@ class Controller:
         if self._pace.num_steps == 0:
             self._pace.prompt(num_rows, pass_seconds)
             return
-        self._costs.update(num_rows, context, pass_seconds)
-        plain = self._costs.curve(context)
+        plain = self._costs.update(num_rows, context, pass_seconds)
         if self._step is not None:
             self._settle(self._step, num_tokens, pass_seconds, seconds)
         self._pace.step(num_tokens, seconds, plain.seconds if plain else seconds)
         self._trials.observe(num_tokens, seconds)
-        self._learn(verdict.token_ids.tolist())
+        if self._current is not None or self._older is not None:
+            self._learn(verdict.token_ids.tolist())
 
     def _settle(self, step: Step, num_tokens: int, pass_seconds: float, seconds: float) -> None:
         """What the questions of a step brought, beside what they promised."""

@@ -122,14 +122,15 @@ class PassCosts:
         """Of passes behind `context` tokens; None before the first measurement. Read it only."""
         return self._curves.get(_size_class(context)) or self._grown(context)
 
-    def update(self, num_rows: int, context: int, seconds: float) -> None:
-        """A pass of num_rows rows behind `context` tokens took so long."""
-        if num_rows > self._max_rows:
-            return
+    def update(self, num_rows: int, context: int, seconds: float) -> Curve | None:
+        """A pass of num_rows rows behind `context` tokens took so long. Returns what `curve` does now."""
         curve = self.curve(context)
+        if num_rows > self._max_rows:
+            return curve
         if curve is None:
             curve = self._curves[_size_class(context)] = Curve(self._max_rows)
         curve.update(num_rows, seconds)
+        return curve
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` takes."""

@@ -19,8 +19,8 @@ MAX_SURPRISE: Final = 2.0
 FIRST_GAIN: Final = 0.3
 # Memory of what a drafter costs and gains, per question: some eight.
 ASK_MEMORY: Final = 0.88
-# Most steps in which a drafter that pays for every guess is not even considered, after it was not worth
-# asking: considering it costs microseconds, and what is known about it changes slowly.
+# Most steps in which a drafter is not even considered, after it was not worth asking: considering it costs
+# microseconds, and what is known about it changes slowly.
 MOST_REST: Final = 3
 # A model that is at most so many tokens behind reads them along with its first guess.
 SMALL_LAG: Final = 4
@@ -49,13 +49,13 @@ class Member:
         return self._rest >= 0
 
     def decline(self) -> None:
-        """It was not worth asking: leave it alone for some steps, more of them each time."""
+        """It is not worth asking: leave it alone for some steps, more of them each time."""
         self._declined = min(2 * self._declined + 1, MOST_REST)
         self._rest = self._declined
 
     def wake(self) -> None:
         """It is asked because it pays."""
-        self._declined = 0
+        self._rest = self._declined = 0
 
     def learn_costs(self, seconds: float, num_guesses: int, lag: int, expected: float) -> None:
         """A question took so long. num_guesses: one behind the other; those beside them cost nothing.

@@ -81,6 +81,10 @@ class Trials:
         self._debt += seconds
         return True
 
+    def owe(self, seconds: float) -> None:
+        """So much time went into a drafter that has shown nothing yet."""
+        self._debt += seconds
+
     def observe(self, num_tokens: int, seconds: float) -> None:
         """A step went by; what a trial saved was no loss."""
         self._elapsed += seconds
