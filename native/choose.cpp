@@ -1,6 +1,8 @@
 #include "choose.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
 
 #include "choose_filters.hpp"
@@ -16,6 +18,49 @@ void weigh_block(const double* distances, size_t n, int64_t* weights, int32_t* b
     weights[i] = weight(distances[i]);
     buckets[i] = bucket_of(distances[i]);
   }
+}
+
+// Inlined into each of the clones below.
+template <class Value>
+[[gnu::always_inline]] inline double approximate(const Value* values, size_t n, double maximum,
+                                                 double inverse_temperature) {
+  constexpr size_t kLanes = 16;  // side by side, so that the compiler can use vectors
+  std::array<float, kLanes> sums{};
+  const auto add = [&](size_t i, size_t lane) __attribute__((always_inline)) {
+    const double distance = (static_cast<double>(values[i]) - maximum) * inverse_temperature;
+    const float t = static_cast<float>(distance > kWeightFloor ? distance : kWeightFloor) * 1.44269504f;
+    const int whole = static_cast<int>(t) - 1;  // t <= 0, so what is left lies in [0, 1]
+    const float x = t - static_cast<float>(whole) - 0.5f;
+    float p = 2.1783882e-4f;  // the Taylor series of 2^(x + 1/2), up to x^6
+    p = p * x + 1.8856499e-3f;
+    p = p * x + 1.3602089e-2f;
+    p = p * x + 7.8494663e-2f;
+    p = p * x + 3.3973158e-1f;
+    p = p * x + 9.8025814e-1f;
+    p = p * x + 1.4142136f;
+    sums[lane] += std::bit_cast<float>((whole + 127) << 23) * p;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
+  for (; i < n; ++i) add(i, 0);
+  double sum = 0.0;
+  for (const float each : sums) sum += static_cast<double>(each);
+  return sum;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+__attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+#endif
+double approximate_block(const float* values, size_t n, double maximum, double inverse_temperature) {
+  return approximate(values, n, maximum, inverse_temperature);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+__attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+#endif
+double approximate_block(const double* values, size_t n, double maximum, double inverse_temperature) {
+  return approximate(values, n, maximum, inverse_temperature);
 }
 
 }  // namespace ga::choosing

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "choose.hpp"
+#include "choose_filters.hpp"
 #include "choose_math.hpp"
 
 namespace nb = nanobind;
@@ -60,6 +61,17 @@ std::vector<int64_t> softmax_weights(Vector<double> distances) {
   std::vector<int64_t> result;
   for (size_t i = 0; i < distances.size(); ++i) result.push_back(ga::choosing::weight(distances.data()[i]));
   return result;
+}
+
+// The last token that top-p keeps; and whether the quick way was certain of it.
+std::pair<size_t, bool> nucleus(Vector<float> logits, double temperature, double top_p) {
+  if (logits.size() == 0) throw nb::value_error("nucleus: the row of logits is empty");
+  ga::choosing::Row<float> row = ga::choosing::scan(logits.data(), logits.size());
+  row.inverse_temperature = 1.0 / temperature;
+  ga::choosing::Cutoff quick;
+  const bool certain = ga::choosing::quick_top_p_cutoff(row, top_p, quick);
+  const ga::choosing::Cutoff cutoff = certain ? quick : ga::choosing::exact_top_p_cutoff(row, top_p);
+  return {cutoff.last_id, certain};
 }
 
 // exp(x) for x <= 0, to four digits: for confidences, never for what is chosen.
@@ -169,7 +181,8 @@ void bind_choose(nb::module_& m) {
         "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "seed"_a, "stream"_a, "position"_a,
         "The tokens most likely to be sampled by a target whose logits are like these, and which adds the noise of "
         "the position: (token, chance), the likeliest first; empty where the largest logit is not finite.");
-  // The two numeric parts by themselves, for the test that they equal the twin's to the bit.
+  // The numeric parts by themselves, for the tests that they equal the twin's to the bit.
+  m.def("nucleus", &nucleus, "logits"_a, "temperature"_a, "top_p"_a);
   m.def("gumbel_noise", &gumbel_noise, "seed"_a, "stream"_a, "position"_a, "token_ids"_a);
   m.def("softmax_weights", &softmax_weights, "distances"_a);
 }

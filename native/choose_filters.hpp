@@ -169,10 +169,8 @@ inline int32_t bucket_of(double distance) {
 }
 
 // Weights and buckets of a block of distances: the one loop that top-p runs over the whole vocabulary, so it
-// is compiled for wider vectors, too. Every operation is rounded by itself in all of them: the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-__attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#endif
+// is compiled for wider vectors, too (choose.cpp). Every operation is rounded by itself in all of them: the
+// same bits.
 void weigh_block(const double* distances, size_t n, int64_t* weights, int32_t* buckets);
 
 template <class Value>
@@ -192,8 +190,9 @@ Histogram weigh(const Row<Value>& row) {
   return sums[0];
 }
 
+// Where top-p ends, by the exact weight of every token.
 template <class Value>
-Cutoff top_p_cutoff(const Row<Value>& row, double top_p) {
+Cutoff exact_top_p_cutoff(const Row<Value>& row, double top_p) {
   const Histogram sums = weigh(row);
   int64_t total = 0, base = 0;
   for (int64_t sum : sums) total += sum;
@@ -212,6 +211,56 @@ Cutoff top_p_cutoff(const Row<Value>& row, double top_p) {
     }
   }
   return nucleus_of(boundary, base, target);
+}
+
+// The sum of exp(distance) over a block, distances below kWeightFloor (and NaN) taken for it, in single
+// precision. (choose.cpp)
+double approximate_block(const float* values, size_t n, double maximum, double inverse_temperature);
+double approximate_block(const double* values, size_t n, double maximum, double inverse_temperature);
+
+// How far the sum of all blocks may be off, as a share of it. Rounding a distance (at most 29) to single
+// precision and multiplying it by log2(e) changes its weight by at most 4e-6, the polynomial by 5e-7, eight
+// additions one after the other by 5e-7. Tokens below kWeightFloor count as exp(kWeightFloor), and exact
+// weights are whole multiples of 2^-40: for a million tokens 1e-6 together, as the likeliest weighs 1.
+inline constexpr double kApproximation = 1e-5;
+inline constexpr size_t kMostApproximated = size_t{1} << 20;
+// Tokens less likely than this (log, over the likeliest) are seldom among those that top-p keeps.
+inline constexpr double kUsualFloor = -7.0;
+
+// The same, found without weighing every token, where that is certain: the likely tokens are weighed exactly,
+// all of them roughly, and the rough sum leaves no doubt where the nucleus ends.
+template <class Value>
+bool quick_top_p_cutoff(const Row<Value>& row, double top_p, Cutoff& cutoff) {
+  if (row.size > kMostApproximated) return false;
+  std::vector<Candidate>& likely = scratch().candidates;
+  likely.clear();
+  double rough = 0.0;
+  int64_t sum = 0;
+  for (size_t block = 0; block < row.num_blocks(); ++block) {
+    const double reach = row.distance((*row.block_max)[block]);
+    if (reach < kWeightFloor) continue;
+    const size_t begin = block * kScanBlock, n = row.block_end(block) - begin;
+    rough += approximate_block(row.values + begin, n, row.maximum, row.inverse_temperature);
+    if (reach < kUsualFloor) continue;
+    for (size_t i = 0; i < n; ++i) {
+      const double distance = row.distance(row.value(begin + i));
+      if (!(distance >= kUsualFloor)) continue;
+      likely.push_back({row.value(begin + i), weight(distance), begin + i});
+      sum += likely.back().weight;
+    }
+  }
+  const double least = top_p * (rough * (1.0 - kApproximation) * 0x1p40);
+  const double most = top_p * (rough * (1.0 + kApproximation) * 0x1p40);
+  if (static_cast<double>(sum) < most) return false;  // it reaches further
+  cutoff = nucleus_of(likely, 0, least);
+  const Cutoff last = nucleus_of(likely, 0, most);
+  return cutoff.value == last.value && cutoff.last_id == last.last_id;
+}
+
+template <class Value>
+Cutoff top_p_cutoff(const Row<Value>& row, double top_p) {
+  Cutoff cutoff;
+  return quick_top_p_cutoff(row, top_p, cutoff) ? cutoff : exact_top_p_cutoff(row, top_p);
 }
 
 }  // namespace ga::choosing

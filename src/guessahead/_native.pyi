@@ -243,6 +243,9 @@ def likeliest_winners(
     """
 
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: _Int32) -> list[float]: ...
+def nucleus(logits: _Float32, temperature: float, top_p: float) -> tuple[int, bool]:
+    """The last token that top-p keeps, and whether the quick way was certain of it."""
+
 def softmax_weights(distances: _Float64) -> list[int]: ...
 
 _TokenIds = _Int32 | _Sequence[int]  # negative ones separate texts: they lead nowhere, and must not recur

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from guessahead import sampling
-from guessahead._native import Chooser, gumbel_noise, softmax_weights
+from guessahead._native import Chooser, gumbel_noise, nucleus, softmax_weights
 from guessahead.sampling import choose, chooser_arguments
 from guessahead.types import Choice, SamplingParams
 
@@ -113,6 +113,55 @@ def test_noise_and_weights_equal_the_twin_to_the_bit():
     )
     assert softmax_weights(distance) == sampling.softmax_weights(distance).tolist()
     assert softmax_weights(np.array([0.0, NAN])) == [2**40, 0]
+
+
+def last_of_nucleus(row, temperature, top_p):
+    """By the definition: all weights in order, and where their sum reaches its share."""
+    distance = (row.astype(np.float64) - np.float64(row.max())) * (1.0 / temperature)
+    order = np.lexsort((np.arange(len(row)), -row.astype(np.float64)))
+    sums = np.cumsum(sampling.softmax_weights(distance)[order])
+    return int(order[np.flatnonzero(sums.astype(np.float64) >= top_p * np.float64(sums[-1]))[0]])
+
+
+def nucleus_row(rng, size, kind):
+    """As models write them (a few likely tokens before many unlikely ones), flat, with ties, and far apart."""
+    row = rng.standard_normal(size) * rng.choice([0.3, 1.0, 2.5])
+    likely = rng.integers(size, size=max(1, size // 500))
+    if kind == "likely":
+        row[likely] += rng.exponential(6.0, len(likely)) + 4.0
+    elif kind == "ties":
+        row = np.round(row * 2.0) / 2.0
+    elif kind == "far":
+        row = row * 30.0
+    return row.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["likely", "flat", "ties", "far"])
+def test_top_p_ends_where_the_exact_sums_end(kind):
+    """The quick way is taken where it is certain, and then it is right."""
+    rng = np.random.default_rng(len(kind))
+    ways = []
+    for _ in range(400):
+        row = nucleus_row(rng, int(rng.choice([1, 100, 129, 3000, 20_000])), kind)
+        temperature = float(rng.choice([0.3, 0.8, 1.0, 1.7, 30.0]))
+        top_p = float(rng.choice([1e-12, 0.1, 0.5, 0.9, 0.95, 0.999, 1.0 - 1e-12]))
+        last, certain = nucleus(row, temperature, top_p)
+        assert last == last_of_nucleus(row, temperature, top_p), (len(row), temperature, top_p, certain)
+        ways.append(certain)
+    assert 0.1 < np.mean(ways) < 0.95, "both ways are tested"
+
+
+def test_top_p_at_a_border_is_left_to_the_exact_sums():
+    """Shares that fall on a border between two tokens to fifteen digits: a rough sum cannot tell."""
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        row = nucleus_row(rng, 2000, "likely")
+        weights = np.sort(sampling.softmax_weights((row - row.max()).astype(np.float64)))[::-1]
+        share = float(np.cumsum(weights)[rng.integers(1, 30)] / weights.sum())
+        for top_p in (share, np.nextafter(share, 0.0), np.nextafter(share, 1.0)):
+            last, certain = nucleus(row, 1.0, top_p)
+            assert last == last_of_nucleus(row, 1.0, top_p)
+            assert not certain
 
 
 FILTERS = [
