@@ -124,7 +124,7 @@ def last_of_nucleus(row, temperature, top_p):
 
 
 def nucleus_row(rng, size, kind):
-    """As models write them (a few likely tokens before many unlikely ones), flat, with ties, and far apart."""
+    """As models write them (a few likely tokens before many unlikely ones), flat, with ties, far apart."""
     row = rng.standard_normal(size) * rng.choice([0.3, 1.0, 2.5])
     likely = rng.integers(size, size=max(1, size // 500))
     if kind == "likely":
