@@ -119,6 +119,7 @@ class Asker:
         member.probing = offer.worth <= step.value * (RIVAL_SHARE if step.served else 1.0)
         if member.probing:
             cost = offer.each + offer.behind + curve.seconds * (curve.v[2] - 1.0)
+            cost += self._pace.handling_seconds
             if offer.worth > 0.0 or not self._trials.lend(cost):
                 member.reason = "not asked: less to gain than without it"
                 if offer.worth <= 0.0:
@@ -133,7 +134,7 @@ class Asker:
         if offer.lag <= SMALL_LAG:
             promised = offer.worth - member.surplus.mean
             if member.probing:
-                promised = member.track.mean - step.price * (cost + self._pace.handling_seconds)
+                promised = member.track.mean - step.price * cost
             step.promises.append((member, promised, step.value))
         member.drafter.gate = ChainGate(member.track, cap, offer.each, step.price, curve)
         return self._ask(member, step, cap, offer.lag, offer.each)

@@ -77,7 +77,8 @@ class Controller:
     # --- before the pass ---
 
     def draft(self, choice: Choice, budget: int) -> Draft:
-        self._current, self._trials.pass_seconds = None, 0.0
+        self._current = None
+        self._trials.begin()
         self._step, self._guessed = None, False
         curve = self._costs.curve(len(choice.history))
         limit = min(budget, self._most, 2 * self._last_count + 8)
@@ -159,8 +160,9 @@ class Controller:
         plain = self._costs.update(num_rows, context, pass_seconds)
         if self._step is not None:
             self._settle(self._step, num_tokens, pass_seconds, seconds)
-        self._pace.step(num_tokens, seconds, plain.seconds if plain else seconds)
-        self._trials.observe(num_tokens, seconds)
+        plain_seconds = plain.seconds if plain else seconds
+        self._pace.step(num_tokens, seconds, plain_seconds)
+        self._trials.observe(num_tokens, seconds, plain_seconds + self._pace.rest_seconds)
         if self._current is not None or self._older is not None:
             self._learn(verdict.token_ids.tolist())
 

@@ -26,26 +26,30 @@ class Pace:
 
     def __init__(self) -> None:
         self._seconds = self._tokens = 0.0
-        self._rest = [0.0, 0.0]  # seconds of a step beside its pass and its questions: without guesses, with
+        # Seconds of a step beside its pass and its questions: without guesses, with.
+        self._rest: list[float | None] = [None, None]
         self.rate = self.row_seconds = 0.0
         self.num_steps = 0
 
     @property
     def rest_seconds(self) -> float:
         """What a step without guesses takes beside its pass."""
-        return self._rest[False]
+        return self._rest[False] or 0.0
 
     @property
     def handling_seconds(self) -> float:
         """What it takes to have guesses at all: weighing, packing, unpacking; 0.0 before it was seen."""
         plain, guessed = self._rest
-        return max(guessed - plain, 0.0) if plain and guessed else 0.0
+        return 0.0 if plain is None or guessed is None else max(guessed - plain, 0.0)
 
     def rest(self, guessed: bool, seconds: float) -> None:
         """A step took so long beside its pass and its questions."""
         old = self._rest[guessed]
-        new = min(seconds, MAX_REST_SURPRISE * old) if old else seconds
-        self._rest[guessed] = old + (new - old) * (1 - REST_MEMORY) if old else new
+        if old is None:
+            self._rest[guessed] = seconds
+        else:
+            surprise = min(seconds, MAX_REST_SURPRISE * old) - old if old > 0.0 else seconds
+            self._rest[guessed] = old + surprise * (1 - REST_MEMORY)
 
     def prompt(self, num_rows: int, seconds: float) -> None:
         """The first step: a pass over so many tokens of the prompt."""
@@ -68,25 +72,33 @@ class Trials:
     pass_seconds: of a plain pass, in a step in which a drafter that pays for every guess is on trial; else 0.
     """
 
-    __slots__ = ("_debt", "_elapsed", "pass_seconds")
+    __slots__ = ("_debt", "_elapsed", "_lent", "pass_seconds")
 
     def __init__(self) -> None:
-        self._debt = self._elapsed = 0.0
+        self._debt = self._elapsed = self._lent = 0.0
         self.pass_seconds = 0.0
+
+    def begin(self) -> None:
+        """A step begins."""
+        self.pass_seconds = self._lent = 0.0
 
     def lend(self, seconds: float) -> bool:
         """Take so much time for a trial, if there is as much."""
         if self._debt + seconds > PROBE_SHARE * self._elapsed:
             return False
         self._debt += seconds
+        self._lent += seconds
         return True
 
     def owe(self, seconds: float) -> None:
         """So much time went into a drafter that has shown nothing yet."""
         self._debt += seconds
 
-    def observe(self, num_tokens: int, seconds: float) -> None:
-        """A step went by; what a trial saved was no loss."""
+    def observe(self, num_tokens: int, seconds: float, plain_seconds: float) -> None:
+        """A step went by; plain_seconds: of one without guesses. What a trial saved was no loss."""
         self._elapsed += seconds
-        if self.pass_seconds and num_tokens > 1:
-            self._debt = max(self._debt - self.pass_seconds * (num_tokens - 1), 0.0)
+        if self.pass_seconds:
+            # What it took in truth, but not all of a core that was stolen.
+            spent = min(seconds - plain_seconds, self._lent + self.pass_seconds)
+            saved = self.pass_seconds * (num_tokens - 1)
+            self._debt = max(self._debt - self._lent + spent - saved, 0.0)
