@@ -86,7 +86,7 @@ class Controller:
             if self._explain:
                 self._why = {"plain": "the first token, the last one, or no pass measured yet"}
             return NOTHING
-        price = max(self._pace.rate, 1.0 / curve.seconds)
+        price = max(self._pace.rate, 1.0 / (curve.seconds + self._pace.rest_seconds))
         step = Step(choice, limit, price, curve, self._left, Guesses())
         nodes = self._ask(step)
         for member in self._free:
