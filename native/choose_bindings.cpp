@@ -127,17 +127,19 @@ std::pair<std::vector<int32_t>, std::vector<double>> likeliest(Vector<float> log
 
 // Who wins where the target adds noise to logits of its own, which those here are like: in the order of
 // log(chance) + trust * temperature * noise. Those values are Gumbel distributed around the logits, so the
-// tokens that are not listed weigh E[exp(trust * temperature * noise)] each.
+// tokens that are not listed weigh E[exp(trust * temperature * noise)] each. (Much noise makes that infinite:
+// then all of it is softened, which keeps the order.)
 std::vector<std::pair<int32_t, double>> likeliest_winners(Vector<float> logits, Vector<int32_t> token_ids,
                                                           size_t count, double trust, double temperature,
                                                           int32_t top_k, double top_p, double min_p,
                                                           uint64_t seed, uint32_t stream, uint64_t position) {
   constexpr size_t kConsidered = 32;
-  constexpr double kMostNoise = 0.95;  // at 1 the weight of the others has no limit
+  constexpr double kMostNoise = 0.95;
   if (token_ids.size() != logits.size()) throw nb::value_error("likeliest_winners: one token per logit");
   const Likely found = likeliest_of(logits, kConsidered);
   const ga::choosing::Noise noise(seed, stream, position);
-  const double scale = std::min(trust * temperature, kMostNoise);
+  const double softening = std::max(1.0, trust * temperature / kMostNoise);
+  const double scale = trust * temperature / softening;
   // What top-k, top-p and min-p leave, roughly: the target decides by its own logits.
   size_t kept = found.indices.size();
   if (top_k > 0) kept = std::min(kept, static_cast<size_t>(top_k));
@@ -153,10 +155,12 @@ std::vector<std::pair<int32_t, double>> likeliest_winners(Vector<float> logits, 
     reached += shares[i];
     const int32_t token = token_ids.data()[found.indices[i]];
     const double gumbel = ga::choosing::Noise::gumbel(noise.hash(static_cast<uint64_t>(token)));
-    winners.emplace_back(-found.chances[i] * std::exp(scale * gumbel), token);
+    const double chance = softening == 1.0 ? found.chances[i] : std::pow(found.chances[i], 1.0 / softening);
+    winners.emplace_back(-chance * std::exp(scale * gumbel), token);
     total -= winners.back().first;
   }
-  if (top_k == 0) total += std::max(0.0, 1.0 - listed) * std::tgamma(1.0 - scale);
+  if (top_k == 0)
+    total += std::pow(std::max(0.0, 1.0 - listed), 1.0 / softening) * std::tgamma(1.0 - scale);
   std::sort(winners.begin(), winners.end());
   std::vector<std::pair<int32_t, double>> result;
   for (size_t i = 0; i < std::min(count, winners.size()); ++i)

@@ -123,7 +123,7 @@ def _tree(engine: TinyEngine, **options: int) -> Draft:
     choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
     drafter.begin(choice.history[:1], choice)
     _show(drafter, engine, [1, 2, 3])
-    return drafter.propose(choice, 16)
+    return drafter.propose(choice, 48)
 
 
 def head_branches() -> None:

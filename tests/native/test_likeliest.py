@@ -45,9 +45,10 @@ def plain_winners(logits: Float32, **changes: Any) -> list[tuple[int, float]]:
     before = np.cumsum(shares) - shares
     order = order[(before < s["top_p"] * shares.sum()) & (shares >= s["min_p"])]
     noise = sampling.gumbel_noise(s["seed"], s["stream"], s["position"], TOKENS[order])
-    scale = min(s["trust"] * s["temperature"], 0.95)
-    weights = chances[order] * np.exp(scale * noise)
-    total = weights.sum() + others * math.gamma(1.0 - scale)
+    softening = max(1.0, s["trust"] * s["temperature"] / 0.95)
+    scale = s["trust"] * s["temperature"] / softening
+    weights = chances[order] ** (1.0 / softening) * np.exp(scale * noise)
+    total = weights.sum() + max(others, 0.0) ** (1.0 / softening) * math.gamma(1.0 - scale)
     best = np.argsort(-weights)
     return [(int(TOKENS[order[i]]), float(weights[i] / total)) for i in best]
 
