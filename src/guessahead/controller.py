@@ -68,7 +68,6 @@ class Controller:
         self._asker = Asker(clock, self._pace, self._trials)
         self._last_count = 0
         self._current: Guesses | None = None
-        self._guessed = False
         self._step: Step | None = None
         self._checked = Surplus()  # of guesses that were verified
         # Guesses still open from earlier steps, and the node reached.
@@ -79,7 +78,7 @@ class Controller:
     def draft(self, choice: Choice, budget: int) -> Draft:
         self._current = None
         self._trials.begin()
-        self._step, self._guessed = None, False
+        self._step = None
         curve = self._costs.curve(len(choice.history))
         limit = min(budget, self._most, 2 * self._last_count + 8)
         if limit <= 0 or self._pace.num_steps == 0 or curve is None:
@@ -95,7 +94,7 @@ class Controller:
         self._step = step
         if self._explain:
             self._why = reasons(step, (*self._free, *self._paid), nodes)
-        self._last_count, self._guessed = len(nodes), len(nodes) > 0
+        self._last_count = len(nodes)
         return step.found.pick(nodes) if nodes else NOTHING
 
     def _ask(self, step: Step) -> list[int]:
@@ -169,10 +168,11 @@ class Controller:
     def _settle(self, step: Step, num_tokens: int, pass_seconds: float, seconds: float) -> None:
         """What the questions of a step brought, beside what they promised."""
         rest_seconds = seconds - pass_seconds - step.asked_seconds
-        self._pace.rest(self._guessed, rest_seconds)
+        guessed = self._last_count > 0
+        self._pace.rest(guessed, rest_seconds)
         plain_seconds = step.curve.seconds + self._pace.rest_seconds
         brought = num_tokens - 1 - step.price * (seconds - plain_seconds)
-        if self._guessed and not self._trials.pass_seconds:
+        if guessed and not self._trials.pass_seconds:
             self._checked.learn(step.promised, brought + step.price * step.asked_seconds)
         for member, promised, before in step.promises:
             member.surplus.learn(promised, brought - before)

@@ -200,8 +200,8 @@ class NativeEngine:
 
     def forward(self, requests: list[Rows]) -> list[PassOutput]:
         jobs = [self._job(rows) for rows in requests]
-        if len(jobs) > 1:
-            _check_together(jobs, self._info)
+        if len(jobs) > 1 or any(len(job.tokens) > self._info.max_rows for job in jobs):
+            _check_all(jobs, self._info)  # what ran before a faulty one would stay in the cache
         waiting = deque(jobs)
         while waiting:
             batch: list[tuple[_Job, int]] = []
@@ -219,10 +219,7 @@ class NativeEngine:
         tokens = np.ascontiguousarray(rows.token_ids, np.int32)
         parents = None if rows.parents is None else np.ascontiguousarray(rows.parents, np.int32)
         choose_from = len(tokens) - 1 if rows.choose_from is None else rows.choose_from
-        job = _Job(rows, rows.sequence, tokens, parents, choose_from + 1)
-        if len(tokens) > self._info.max_rows:  # the passes before a faulty one would stay in the cache
-            _check(job, self._info)
-        return job
+        return _Job(rows, rows.sequence, tokens, parents, choose_from + 1)
 
     def _run(self, batch: list[tuple[_Job, int]]) -> None:
         """One pass over the next rows of each job."""
@@ -278,7 +275,7 @@ def _output(job: _Job) -> PassOutput:
     return PassOutput(chosen, logits, hidden or None, job.num_passes)
 
 
-def _check_together(jobs: list[_Job], info: EngineInfo) -> None:
+def _check_all(jobs: list[_Job], info: EngineInfo) -> None:
     """Raises as `Engine.forward`: jobs that cannot be run together, or one of them not at all."""
     if len({id(job.sequence) for job in jobs}) != len(jobs):
         raise ParameterError("a sequence appears twice in one call")
