@@ -20,14 +20,14 @@ import click
 import numpy as np
 
 from benchmarks.peers.common import markdown, say
-from guessahead import sampling
-from guessahead.bench.drafters import SAMPLED
-from guessahead.bench.workload import Task, default_tasks, select
+from guessahead.core import sampling
+from guessahead.core.rejection import ACCEPTANCES, IDENTICAL, REJECTION
 from guessahead.engines.base import Engine, Rows
 from guessahead.errors import InputError
-from guessahead.loading import load
+from guessahead.measure.bench.drafters import SAMPLED
+from guessahead.measure.bench.workload import Task, default_tasks, select
 from guessahead.model import LanguageModel
-from guessahead.rejection import ACCEPTANCES, IDENTICAL, REJECTION
+from guessahead.models.load import load
 from guessahead.types import EMPTY_IDS, Choice, Float64, Int32, SamplingParams
 
 _TASKS: Final = "code-lru,json-users,edit-types,sum-reef,qa-sky,math-train,trans-de,story-light"

@@ -12,12 +12,12 @@ import click
 from benchmarks.peers.base import NotInstalledError, Peer
 from benchmarks.peers.common import common_options, finish, markdown, say, tell
 from benchmarks.peers.measure import best, measure, summaries
-from guessahead.bench.lock import alone
-from guessahead.bench.provenance import provenance
-from guessahead.bench.workload import Task, default_tasks, read_tasks, select
 from guessahead.errors import InputError
-from guessahead.loading import load, resolve
+from guessahead.measure.bench.lock import alone
+from guessahead.measure.bench.provenance import provenance
+from guessahead.measure.bench.workload import Task, default_tasks, read_tasks, select
 from guessahead.model import LanguageModel
+from guessahead.models.load import load, resolve
 
 _PEERS: Final = ("guessahead", "llama.cpp", "transformers", "openvino")
 

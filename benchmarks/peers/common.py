@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from guessahead.bench.provenance import provenance
+from guessahead.measure.bench.provenance import provenance
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

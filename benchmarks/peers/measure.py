@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.peers.base import Answer, Peer
-from guessahead.bench.drafters import mean
-from guessahead.bench.workload import Task
+from guessahead.measure.bench.drafters import mean
+from guessahead.measure.bench.workload import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ import click
 from benchmarks.peers.base import NotInstalledError
 from benchmarks.peers.common import common_options, finish, markdown, say, tell
 from benchmarks.peers.llama_binaries import LlamaBinaries
-from guessahead.bench.lock import alone
-from guessahead.bench.passes import PassTimes, time_passes, time_prompt
 from guessahead.errors import InputError
-from guessahead.loading import load, resolve
+from guessahead.measure.bench.lock import alone
+from guessahead.measure.bench.passes import PassTimes, time_passes, time_prompt
 from guessahead.model import LanguageModel
+from guessahead.models.load import load, resolve
 
 _OURS_PER_ROUND: Final = 5
 _STEPS: Final = 8  # passes that llama-batched-bench averages over

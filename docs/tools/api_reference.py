@@ -13,7 +13,7 @@ import guessahead
 # What else a user of the library meets, by module.
 _MODULES = {
     "guessahead.report": ("read_trace", "parse_trace", "trace_document", "render"),
-    "guessahead.predict": (
+    "guessahead.measure.formulas": (
         "Costs",
         "VerifyCurve",
         "forecast",
@@ -22,10 +22,10 @@ _MODULES = {
         "grid",
         "from_trace",
     ),
-    "guessahead.measure_acceptance": ("measure_text",),
-    "guessahead.text_acceptance": ("TextAcceptance", "Expectation", "expect", "pooled"),
-    "guessahead.measure_costs": ("measure_passes", "PassTimes"),
-    "guessahead.tuned": ("Tuned", "load", "save", "forget"),
+    "guessahead.measure.texts": ("measure_text",),
+    "guessahead.measure.text_result": ("TextAcceptance", "Expectation", "expect", "pooled"),
+    "guessahead.measure.costs": ("measure_passes", "PassTimes"),
+    "guessahead.controller.saved": ("Tuned", "load", "save", "forget"),
     "guessahead.drafters.base": ("Setup", "NoOptions"),
     "guessahead.engines.base": ("Engine", "SequenceState", "Rows", "PassOutput", "EngineInfo"),
 }

@@ -14,7 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guessahead.decoder import SpeculativeDecoder
+    from guessahead.core.state import Chunk, Request
+    from guessahead.core.stats import Stats, predict_speedup, predict_tau
     from guessahead.drafters.base import Drafter
     from guessahead.errors import (
         GuessaheadError,
@@ -25,16 +26,15 @@ if TYPE_CHECKING:
         StateError,
         TokenizerError,
     )
-    from guessahead.loading import load
     from guessahead.model import LanguageModel, Session, Stream
+    from guessahead.models.load import load
     from guessahead.options import GenerateOptions
-    from guessahead.run import Chunk, Request
-    from guessahead.stats import Stats, predict_speedup, predict_tau
+    from guessahead.runners.solo import SpeculativeDecoder
     from guessahead.types import Choice, Draft, Generation, SamplingParams, TokenLogprob, Verdict
 
 _HOMES = {
     "Choice": "types",
-    "Chunk": "run",
+    "Chunk": "core.state",
     "Draft": "types",
     "Drafter": "drafters.base",
     "GenerateOptions": "options",
@@ -45,19 +45,19 @@ _HOMES = {
     "ModelError": "errors",
     "ParameterError": "errors",
     "PromptError": "errors",
-    "Request": "run",
+    "Request": "core.state",
     "SamplingParams": "types",
     "Session": "model",
-    "SpeculativeDecoder": "decoder",
+    "SpeculativeDecoder": "runners.solo",
     "StateError": "errors",
-    "Stats": "stats",
+    "Stats": "core.stats",
     "Stream": "model",
     "TokenLogprob": "types",
     "TokenizerError": "errors",
     "Verdict": "types",
-    "load": "loading",
-    "predict_speedup": "stats",
-    "predict_tau": "stats",
+    "load": "models.load",
+    "predict_speedup": "core.stats",
+    "predict_tau": "core.stats",
 }
 
 __all__ = [

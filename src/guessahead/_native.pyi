@@ -102,7 +102,7 @@ class Sequence:
         """Keys and values of one layer, float32[length, heads, head_dim] each."""
 
 class Chooser:
-    """choose() along one path; arguments from guessahead.sampling.chooser_arguments."""
+    """choose() along one path; arguments from guessahead.core.sampling.chooser_arguments."""
 
     def __init__(
         self,

@@ -10,22 +10,22 @@ from weakref import WeakSet
 
 import numpy as np
 
-from guessahead import calibration
-from guessahead.decoder import SpeculativeDecoder
+from guessahead.controller import store as calibration
+from guessahead.core.state import Chunk, Request
 from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
 from guessahead.errors import ParameterError, PromptError, StateError, TokenizerError
-from guessahead.gguf import GGMLType
 from guessahead.heads import NativeHead, load_head
+from guessahead.models.gguf import GGMLType
 from guessahead.options import GenerateOptions, OptionArguments, documented
-from guessahead.prefix import KeptPrefix
-from guessahead.run import Chunk, Request
+from guessahead.runners.prefix import KeptPrefix
+from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Generation, Int32
 
 if TYPE_CHECKING:
     from guessahead.engines.base import Engine
-    from guessahead.text import ChatTemplate
-    from guessahead.tokenizer import Tokenizer
+    from guessahead.text.stream import ChatTemplate
+    from guessahead.text.tokenizer import Tokenizer
 
 Message = Mapping[str, str]
 Prompt = str | Sequence[int] | Sequence[Message]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from guessahead import sampling
+from guessahead.core import sampling
+from guessahead.core.rejection import ACCEPTANCES, IDENTICAL
 from guessahead.errors import ParameterError
-from guessahead.rejection import ACCEPTANCES, IDENTICAL
 from guessahead.types import SamplingParams
 
 if TYPE_CHECKING:

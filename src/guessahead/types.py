@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from guessahead.stats import Stats
+    from guessahead.core.stats import Stats
 
 Int32 = npt.NDArray[np.int32]
 Float32 = npt.NDArray[np.float32]

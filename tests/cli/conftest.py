@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from guessahead.cli import main
-from tests.tiny import TinyModel, tiny_gguf
+from tests.support.tiny import TinyModel, tiny_gguf
 
 PROMPT = "the quick brown fox jumps over the lazy dog and the quick brown fox jumps"
 

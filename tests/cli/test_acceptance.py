@@ -16,8 +16,8 @@ import pytest
 from click.testing import Result
 
 from tests.cli.conftest import one_line, run
-from tests.second_tokenizer import with_other_tokenizer
-from tests.tiny import TinyModel
+from tests.support.second_tokenizer import with_other_tokenizer
+from tests.support.tiny import TinyModel
 
 Acceptance = Callable[..., Result]
 

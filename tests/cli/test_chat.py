@@ -17,7 +17,7 @@ from click.testing import Result
 import guessahead as ga
 from guessahead.cli.chat import Chat
 from tests.cli.conftest import one_line, process, run
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 Chatting = Callable[..., Result]
 LENGTH = ("--max-tokens", "12")

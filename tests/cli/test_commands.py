@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from guessahead import catalogue
-from guessahead.fetch import cached
-from guessahead.gguf import GGUFFile
+from guessahead.models import catalogue
+from guessahead.models.download import cached
+from guessahead.models.gguf import GGUFFile
 from tests.cli.conftest import PROMPT, one_line, run
-from tests.tiny import TinyModel, tiny_gguf
+from tests.support.tiny import TinyModel, tiny_gguf
 
 
 def test_demo(tiny: TinyModel) -> None:
@@ -48,7 +48,7 @@ def test_demo_fails_where_a_token_differs(
 ) -> None:
     from tests.cli.test_compare import unchecked
 
-    monkeypatch.setattr("guessahead.decoder.accept", unchecked)
+    monkeypatch.setattr("guessahead.runners.solo.accept", unchecked)
     result = run(
         "demo",
         "-m",

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from guessahead.bench.comparison import Comparison, predict, predicted_tau
-from guessahead.stats import Recorder, Stats, StepTimes, predict_speedup, predict_tau
+from guessahead.core.stats import Recorder, Stats, StepTimes, predict_speedup, predict_tau
+from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
 from guessahead.types import Draft, Generation, Int32, Verdict
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 Generate = Callable[..., Result]
 
@@ -46,7 +46,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     """Guesses that enter the text unchecked: the comparison says NO, where, and exits with 1."""
 
-    monkeypatch.setattr("guessahead.decoder.accept", unchecked)
+    monkeypatch.setattr("guessahead.runners.solo.accept", unchecked)
     options = ("--compare", "--draft-model", str(other_tiny.path))
     result = generate(*options)
     assert result.exit_code == 1

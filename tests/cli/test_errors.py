@@ -10,8 +10,8 @@ from click.testing import Result
 
 from guessahead.cli import main
 from tests.cli.conftest import PROMPT, one_line, process, run, truncated
-from tests.second_tokenizer import with_other_tokenizer
-from tests.tiny import TinyModel, tiny_gguf
+from tests.support.second_tokenizer import with_other_tokenizer
+from tests.support.tiny import TinyModel, tiny_gguf
 
 Generate = Callable[..., Result]
 
@@ -172,7 +172,7 @@ def test_a_bug_of_ours_is_told_in_one_line_too(generate: Generate, monkeypatch: 
     def broken(*arguments: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr("guessahead.decoder.accept", broken)
+    monkeypatch.setattr("guessahead.runners.solo.accept", broken)
     result = generate()
     assert result.exit_code == 1
     one_line(result.stderr, "internal error", "KeyError", "lost", "--debug")

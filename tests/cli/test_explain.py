@@ -6,7 +6,7 @@ from click.testing import Result
 
 from guessahead.cli.explain import LEGEND
 from tests.cli.conftest import one_line, run
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 LETTERS = ("--logit-bias", f"{ord('J')}=100")
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.conftest import PROMPT, run
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 Generate = Callable[..., Result]
 Document = Callable[..., dict[str, Any]]

@@ -74,7 +74,7 @@ def test_minus_infinity_is_null() -> None:
     from typing import cast
 
     from guessahead.cli.document import generation_document
-    from guessahead.stats import Recorder
+    from guessahead.core.stats import Recorder
     from guessahead.types import Generation, TokenLogprob
 
     stats = Recorder().stats(drafter="none", gamma=0, num_prompt_tokens=1, bytes_per_pass=1)

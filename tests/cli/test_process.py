@@ -14,7 +14,7 @@ import pytest
 import guessahead
 from guessahead.options import GenerateOptions
 from tests.cli.conftest import PROMPT, process, run
-from tests.tiny import TinyModel, tiny_gguf
+from tests.support.tiny import TinyModel, tiny_gguf
 
 COMMANDS = (
     "generate",

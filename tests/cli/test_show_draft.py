@@ -13,7 +13,7 @@ from pathlib import Path
 from click.testing import Result
 
 from tests.cli.conftest import PROMPT
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 Generate = Callable[..., Result]
 LETTERS = ("--logit-bias", f"{ord('J')}=100")  # id 0x4A is the byte of "J": every token is a J

@@ -9,7 +9,7 @@ import pytest
 import guessahead as ga
 from guessahead.training import data
 from tests.cli.conftest import run
-from tests.tiny import tiny_gguf
+from tests.support.tiny import tiny_gguf
 
 TEXT = "the quick brown fox jumps over the lazy dog and the quick brown fox jumps again. "
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from guessahead import decoder, tuned
-from guessahead.bench.provenance import package_version
-from guessahead.predict import Costs, VerifyCurve
-from guessahead.text_acceptance import Expectation, TextAcceptance
-from guessahead.tune import Candidate, best, largest_draft
+from guessahead.controller import saved as tuned
+from guessahead.measure.bench.provenance import package_version
+from guessahead.measure.formulas import Costs, VerifyCurve
+from guessahead.measure.text_result import Expectation, TextAcceptance
+from guessahead.measure.tune import Candidate, best, largest_draft
+from guessahead.runners import solo as decoder
 from tests.cli.conftest import PROMPT, one_line, run
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 SETTING = tuned.Tuned(
     drafter="none",
@@ -155,7 +156,7 @@ def test_a_pair_takes_the_saved_drafter_that_can_use_it(
 
 
 def test_generate_takes_the_saved_threads(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    from guessahead import loading
+    from guessahead.models import load as loading
 
     seen: list[object] = []
     load = loading.load

@@ -8,7 +8,7 @@ import numpy as np
 
 from guessahead import _native
 from guessahead.engines.native.architectures import ARCHITECTURES
-from guessahead.gguf import CONVERTIBLE, GGMLType
+from guessahead.models.gguf import CONVERTIBLE, GGMLType
 from tests.docs.blocks import DOCS
 
 POOL = _native.Pool(1)

@@ -14,8 +14,8 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.engines.base import Rows
 from guessahead.types import Choice, Draft, SamplingParams
-from tests.fake_head import FakeHead
-from tests.fakes import TinyEngine, letters
+from tests.support.fake_head import FakeHead
+from tests.support.fakes import TinyEngine, letters
 
 VOCAB = 26
 

@@ -15,24 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from guessahead import loading
-from guessahead.convert import convert
+from guessahead.core.state import Chunk, Request
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.heads import NativeHead, load_head
-from guessahead.run import Chunk, Request
+from guessahead.models import load as loading
+from guessahead.models.convert import convert
 from guessahead.types import Generation, SamplingParams
-from tests.fake_drafters import (
-    HostileDrafter,
-    OracleDrafter,
-    TreeHostileDrafter,
-    TreeOracleDrafter,
-)
-from tests.fake_head import FakeHead
-from tests.fakes import TinyEngine, decode_stream, letters
-from tests.second_tokenizer import with_other_tokenizer
-from tests.tiny import tiny_gguf
-from tests.tiny_head import tiny_head
+from tests.support.fake_drafters import HostileDrafter, OracleDrafter, TreeHostileDrafter, TreeOracleDrafter
+from tests.support.fake_head import FakeHead
+from tests.support.fakes import TinyEngine, decode_stream, letters
+from tests.support.second_tokenizer import with_other_tokenizer
+from tests.support.tiny import tiny_gguf
+from tests.support.tiny_head import tiny_head
 
 
 @dataclass(frozen=True)

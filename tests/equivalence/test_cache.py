@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.costs import PassCosts
-from guessahead.decoder import SpeculativeDecoder
+from guessahead.controller.pass_costs import PassCosts
+from guessahead.core.state import Request
 from guessahead.drafters.base import Drafter
 from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.engines.native import NativeSequence
-from guessahead.run import Request
+from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Float32
 from tests.equivalence.grid import DRAFTERS, World, make_drafter, native_world, requests, text_world
 from tests.equivalence.test_controlled import Whimsical

@@ -23,9 +23,9 @@ from guessahead.errors import ParameterError, PromptError
 from guessahead.model import LanguageModel
 from guessahead.types import Choice, SamplingParams
 from tests.equivalence import drafter_options
-from tests.fake_drafters import SlippingDraftModel
-from tests.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
-from tests.replaying import FLAT, replay
+from tests.support.fake_drafters import SlippingDraftModel
+from tests.support.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
+from tests.support.replaying import FLAT, replay
 
 VOCAB = 24
 LETTERS = letters(VOCAB)

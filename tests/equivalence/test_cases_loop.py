@@ -7,26 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.decoder import SpeculativeDecoder
+from guessahead.core.logprobs import token_logprob
 from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
-from guessahead.logprobs import token_logprob
+from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Choice, Draft
-from tests.fake_drafters import (
-    ConstantDrafter,
-    HostileDrafter,
-    OracleDrafter,
-    TreeOracleDrafter,
-)
-from tests.fakes import (
-    ScriptEngine,
-    TinyEngine,
-    decode,
-    decode_stream,
-    letters,
-    plain,
-    request,
-)
+from tests.support.fake_drafters import ConstantDrafter, HostileDrafter, OracleDrafter, TreeOracleDrafter
+from tests.support.fakes import ScriptEngine, TinyEngine, decode, decode_stream, letters, plain, request
 
 VOCAB = 24
 LETTERS = letters(VOCAB)

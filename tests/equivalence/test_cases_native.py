@@ -15,10 +15,10 @@ from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.draft_model import DraftModelOptions
 from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.types import Float32, Generation
-from tests.fake_drafters import HostileDrafter, SlippingDraftModel, TreeOracleDrafter
-from tests.fakes import decode_stream, request
-from tests.rewriting import rewrite
-from tests.tiny import NUM_TOKENS, tiny_gguf
+from tests.support.fake_drafters import HostileDrafter, SlippingDraftModel, TreeOracleDrafter
+from tests.support.fakes import decode_stream, request
+from tests.support.rewriting import rewrite
+from tests.support.tiny import NUM_TOKENS, tiny_gguf
 
 PROMPT = "the quick brown fox jumps over the lazy dog and the quick"
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import guessahead.decoder
-from guessahead.accept import accept
+import guessahead.runners.solo
+from guessahead.core.verify import accept
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.types import Choice, Draft, Int32, SamplingParams, Verdict
-from tests.fakes import TinyEngine, decode, letters, plain, request
+from tests.support.fakes import TinyEngine, decode, letters, plain, request
 
 VOCAB = 24
 LETTERS = letters(VOCAB)
@@ -88,7 +88,7 @@ def test_case_09_the_law_of_the_output_is_the_targets(broken: bool, monkeypatch:
     law = _law(engine, params, 3)
     assert sum(law.values()) == pytest.approx(1.0)
     if broken:
-        monkeypatch.setattr(guessahead.decoder, "accept", _unchecked)
+        monkeypatch.setattr(guessahead.runners.solo, "accept", _unchecked)
     total = 2500
     outputs: Counter[Any] = Counter()
     for seed in range(total):

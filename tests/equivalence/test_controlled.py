@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from guessahead.costs import PassCosts
-from guessahead.decoder import SpeculativeDecoder
+from guessahead.controller.pass_costs import PassCosts
+from guessahead.core.state import Chunk, Request
 from guessahead.drafters.base import Drafter
-from guessahead.run import Chunk, Request
+from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Generation
 from tests.conftest import Report
 from tests.equivalence.grid import (

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import guessahead.decoder
-from guessahead.accept import accept
+import guessahead.runners.solo
+from guessahead.core.verify import accept
 from guessahead.types import Choice, Draft, Float32, Int32, Verdict
 from tests.conftest import Report
 from tests.equivalence.grid import (
@@ -25,7 +25,7 @@ from tests.equivalence.grid import (
     run,
     tiny_world,
 )
-from tests.fakes import FakeSequence, TinyEngine
+from tests.support.fakes import FakeSequence, TinyEngine
 
 # The drafters whose guesses branch.
 TREES = ("draft-model", "head", "portfolio", "self-q4", "self-q8", "suffix", "tree-oracle", "tree-hostile")
@@ -159,7 +159,7 @@ def _any_difference(world: World, setting: str) -> bool:
 def test_a_faulty_acceptance_is_caught(setting: str, faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(tiny_world(), seeds=(0, 2, 4))  # no logits wanted: there are none after unchosen rows
     assert not _any_difference(world, setting)
-    monkeypatch.setattr(guessahead.decoder, "accept", faulty)
+    monkeypatch.setattr(guessahead.runners.solo, "accept", faulty)
     assert _any_difference(world, setting)
 
 

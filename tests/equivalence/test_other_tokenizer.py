@@ -14,16 +14,16 @@ import pytest
 
 import guessahead as ga
 from guessahead.drafters import registry
-from guessahead.drafters.as_text import TextDraftModel
 from guessahead.drafters.base import Setup
+from guessahead.drafters.text_draft import TextDraftModel
 from guessahead.errors import ParameterError
 from guessahead.types import Choice, Float32, Generation, SamplingParams
 from tests.conftest import Report
-from tests.fakes import FakeTokenizer, ScriptEngine, decode, letters, request
-from tests.fakes import plain as plain_decoding
-from tests.rewriting import rewrite
-from tests.second_tokenizer import with_other_tokenizer
-from tests.tiny import tiny_gguf
+from tests.support.fakes import FakeTokenizer, ScriptEngine, decode, letters, request
+from tests.support.fakes import plain as plain_decoding
+from tests.support.rewriting import rewrite
+from tests.support.second_tokenizer import with_other_tokenizer
+from tests.support.tiny import tiny_gguf
 
 PROMPTS = (
     "the quick brown fox jumps over the",

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import guessahead as ga
-from guessahead.bench.comparison import Comparison
-from guessahead.bench.workload import default_tasks, select
 from guessahead.drafters import registry
 from guessahead.drafters.base import Setup
 from guessahead.heads import load_head
+from guessahead.measure.bench.comparison import Comparison
+from guessahead.measure.bench.workload import default_tasks, select
 from tests.conftest import Report
 from tests.equivalence.grid import (
     OUR_DRAFTERS,

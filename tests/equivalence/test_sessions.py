@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.decoder import SpeculativeDecoder
+from guessahead.core.state import Request
 from guessahead.drafters import registry
-from guessahead.prefix import KeptPrefix
-from guessahead.run import Request
+from guessahead.runners.prefix import KeptPrefix
+from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Generation, SamplingParams
 from tests.equivalence.grid import DRAFTERS, SETTINGS, World, make_drafter, plain_decoding, tiny_world
-from tests.fakes import FakeTemplate, TinyEngine, letters
-from tests.tiny import tiny_gguf
-from tests.tiny_head import tiny_head
+from tests.support.fakes import FakeTemplate, TinyEngine, letters
+from tests.support.tiny import tiny_gguf
+from tests.support.tiny_head import tiny_head
 
 NUM_TURNS = 6
 

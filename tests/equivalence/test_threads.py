@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guessahead import load
-from tests.tiny import tiny_gguf
+from tests.support.tiny import tiny_gguf
 
 REQUESTS: list[dict[str, Any]] = [
     {"prompt": "the quick brown fox", "max_tokens": 40},

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from guessahead.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
-from tests.families import FAMILIES
+from guessahead.models.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
 from tests.fuzz.mutate import ODD_NUMBERS, mutate_bytes
-from tests.tiny import tiny_gguf
+from tests.support.families import FAMILIES
+from tests.support.tiny import tiny_gguf
 
 VALUES: tuple[Any, ...] = (
     *(number for number in ODD_NUMBERS if number < 1 << 63),

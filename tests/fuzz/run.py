@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from guessahead import load
 from guessahead.errors import InputError
-from tests.folders.making import write_folder
 from tests.fuzz import architectures
 from tests.fuzz.mutate import mutate_bytes, mutate_json
-from tests.tiny import tiny_gguf
+from tests.models.folders.making import write_folder
+from tests.support.tiny import tiny_gguf
 
 MAX_SECONDS, MAX_GROWTH = 5.0, 64 << 20
 

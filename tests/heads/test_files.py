@@ -19,8 +19,8 @@ from guessahead.heads import NativeHead, load_head
 from guessahead.heads.files import MATRICES, NORMS, HeadFiles
 from tests.cli.conftest import one_line, run
 from tests.fuzz.mutate import mutate_bytes, mutate_json
-from tests.tiny import NUM_TOKENS, tiny_gguf
-from tests.tiny_head import tiny_head
+from tests.support.tiny import NUM_TOKENS, tiny_gguf
+from tests.support.tiny_head import tiny_head
 
 WEIGHTS = "model.safetensors"
 PROMPT = "the quick brown fox"

@@ -9,9 +9,9 @@ import numpy as np
 
 from guessahead.engines.base import Engine, Rows, SequenceState
 from guessahead.engines.native import NativeEngine, NativeSequence
-from guessahead.gguf import GGUFFile
+from guessahead.models.gguf import GGUFFile
 from guessahead.types import Choice, Float32, SamplingParams
-from tests.tiny import TinyModel
+from tests.support.tiny import TinyModel
 
 GREEDY = SamplingParams()
 

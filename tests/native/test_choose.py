@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from guessahead import sampling
 from guessahead._native import Chooser, gumbel_noise, nucleus, softmax_weights
-from guessahead.sampling import choose, chooser_arguments
+from guessahead.core import sampling
+from guessahead.core.sampling import choose, chooser_arguments
 from guessahead.types import Choice, SamplingParams
 
 NAN, INF = float("nan"), float("inf")

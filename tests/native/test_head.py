@@ -15,8 +15,8 @@ from guessahead.errors import ModelError
 from guessahead.heads import NativeHead
 from guessahead.types import Float32, Int32
 from tests.native.rows import load
-from tests.tiny import NUM_TOKENS, TinyModel, tiny_gguf
-from tests.tiny_head import NUM_DRAFT_IDS, tiny_head
+from tests.support.tiny import NUM_TOKENS, TinyModel, tiny_gguf
+from tests.support.tiny_head import NUM_DRAFT_IDS, tiny_head
 
 NUM_ROWS = 131  # two borders of passes (64 rows) and of pages (64 positions)
 # Format of the layer, of the output, and the route; int8 where the weights are quantised.

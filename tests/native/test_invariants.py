@@ -12,9 +12,9 @@ import pytest
 from guessahead import _native
 from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.native import NativeEngine
-from tests.families import FAMILIES
 from tests.native.rows import Truth, cache_of, greedy, hidden_of, load, one_by_one
-from tests.tiny import TinyModel, tiny_gguf
+from tests.support.families import FAMILIES
+from tests.support.tiny import TinyModel, tiny_gguf
 
 FORMATS = ("F32", "F16", "BF16", "Q8_0", "Q4_1", "Q5_0", "Q4_K", "Q6_K")
 SHAPES: dict[str, dict[str, Any]] = {

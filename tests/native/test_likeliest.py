@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead import sampling
 from guessahead._native import likeliest, likeliest_winners
+from guessahead.core import sampling
 from guessahead.types import Choice, Float32, Float64, SamplingParams
 
 VOCAB = 400

@@ -11,8 +11,8 @@ import pytest
 from guessahead import _native
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError
-from guessahead.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
-from tests.tiny import tiny_gguf
+from guessahead.models.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
+from tests.support.tiny import tiny_gguf
 
 
 def zeros(name: str, kind: GGMLType, shape: tuple[int, ...]) -> NewTensor:

@@ -12,10 +12,10 @@ from guessahead.engines.native import rotation
 from guessahead.engines.native.architectures import ARCHITECTURES, DESIGNS
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.engine import NativeEngine
-from guessahead.gguf import GGUFFile
-from tests import rotations
+from guessahead.models.gguf import GGUFFile
 from tests.native.rows import one_by_one
-from tests.tiny import tiny_gguf
+from tests.support import rotations
+from tests.support.tiny import tiny_gguf
 
 
 @pytest.mark.parametrize("rope_dim", [16, 64, 96, 128])

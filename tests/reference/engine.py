@@ -9,7 +9,7 @@ import numpy as np
 
 from guessahead.engines.base import Engine, Rows, SequenceState
 from guessahead.engines.native import NativeEngine
-from guessahead.gguf import GGUFFile
+from guessahead.models.gguf import GGUFFile
 from guessahead.types import Choice, Float32, Int32, SamplingParams
 
 NUM_TOGETHER = 32  # sequences per pass: as many as fit into a pass, with less memory than 64

@@ -17,11 +17,11 @@ import transformers
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from guessahead.gguf import GGUFFile, dequantize
+from guessahead.models.gguf import GGUFFile, dequantize
 from guessahead.types import Float32, Int32
-from tests import rotations
-from tests.families import FAMILIES
-from tests.tiny import original_name, to_original_rows
+from tests.support import rotations
+from tests.support.families import FAMILIES
+from tests.support.tiny import original_name, to_original_rows
 
 Logits = npt.NDArray[np.floating[Any]]
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from guessahead.gguf import GGMLType, dequantize
 from guessahead.heads import NativeHead
 from guessahead.heads.files import MATRICES, HeadFiles
+from guessahead.models.gguf import GGMLType, dequantize
 from guessahead.training.network import Head, Memory, Shape
 from guessahead.types import Float32
 from tests.conftest import Report
 from tests.native.rows import load
-from tests.tiny import NUM_TOKENS, tiny_gguf
-from tests.tiny_head import tiny_head
+from tests.support.tiny import NUM_TOKENS, tiny_gguf
+from tests.support.tiny_head import tiny_head
 
 pytestmark = pytest.mark.reference
 

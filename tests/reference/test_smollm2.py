@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from transformers import PreTrainedModel
 
-from guessahead.bench.workload import default_tasks
-from guessahead.chat_template import ChatTemplate
-from guessahead.convert import convert
 from guessahead.engines.native import NativeEngine
-from guessahead.fetch import fetch
-from guessahead.gguf import GGUFFile
-from guessahead.tokenizer import Tokenizer
+from guessahead.measure.bench.workload import default_tasks
+from guessahead.models.convert import convert
+from guessahead.models.download import fetch
+from guessahead.models.gguf import GGUFFile
+from guessahead.text.chat_template import ChatTemplate
+from guessahead.text.tokenizer import Tokenizer
 from guessahead.types import Int32
 from tests.conftest import Report
 from tests.reference import engine as ours

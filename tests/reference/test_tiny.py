@@ -12,11 +12,11 @@ import pytest
 
 from guessahead.types import Int32
 from tests.conftest import Report
-from tests.families import FAMILIES
 from tests.reference import engine as ours
 from tests.reference import models
 from tests.reference.measure import Errors, Logits, errors
-from tests.tiny import TinyModel, tiny_gguf
+from tests.support.families import FAMILIES
+from tests.support.tiny import TinyModel, tiny_gguf
 
 pytestmark = pytest.mark.reference
 

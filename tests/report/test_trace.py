@@ -14,7 +14,7 @@ import guessahead as ga
 from guessahead.errors import ParameterError
 from guessahead.report import parse_trace, read_trace, trace_document
 from tests.report.documents import Made, document
-from tests.tiny import tiny_gguf
+from tests.support.tiny import tiny_gguf
 
 GOOD = document(
     ["a", b"\xe2\x9c", b"\x85"], [Made([], [], [0]), Made([1, 2], [0], [1, 0])], stats={"alpha": 0.5}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 
 

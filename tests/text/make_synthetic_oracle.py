@@ -24,13 +24,13 @@ import sentencepiece
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
-from guessahead.gguf import Encoded, GGUFFile, NewTensor, write_gguf
-from guessahead.pretokenizers import PRE_TOKENIZERS
+from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
+from guessahead.text.pretokenizers import PRE_TOKENIZERS
+from tests.support.tiny import tiny_gguf
 from tests.text import store
 from tests.text.make_oracle import _answers, _ids, _server
 from tests.text.odd_strings import PROSE
 from tests.text.synthetic_kinds import BPE, PIECES, bpe_metadata, pieces_metadata
-from tests.tiny import tiny_gguf
 
 NUM_PIECES, NUM_TOKENS = 1800, 3000
 CONTROL = ["<|im_start|>", "<|im_end|>"]

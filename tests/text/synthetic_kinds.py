@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.tiny import byte_alphabet
+from tests.support.tiny import byte_alphabet
 
 BPE = "bpe_names"
 # What else a file of each kind says: "words" as Llama 2, "spans" without a space in front, as Gemma.

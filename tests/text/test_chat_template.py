@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from guessahead import template_budget
 from guessahead.errors import ModelError, PromptError
-from guessahead.text import ChatTemplate
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.safe_template import budget as template_budget
+from guessahead.text.stream import ChatTemplate
+from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.synthetic import llama_bpe
 

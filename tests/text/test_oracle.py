@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.odd_strings import odd_strings
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from guessahead.errors import ParameterError, StateError
-from guessahead.text import StreamDecoder
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.stream import StreamDecoder
+from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.synthetic import llama_bpe, tokens
 

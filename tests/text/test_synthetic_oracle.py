@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from guessahead.errors import TokenizerError
-from guessahead.pretokenizers import PRE_TOKENIZERS
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.pretokenizers import PRE_TOKENIZERS
+from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.synthetic_kinds import BPE, PIECES, bpe_metadata, pieces_metadata
 

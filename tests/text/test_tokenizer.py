@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from guessahead.errors import ParameterError, PromptError, TokenizerError
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.synthetic import llama_bpe, stand_ins, tokens
 

@@ -15,7 +15,7 @@ from guessahead.training import chats
 from guessahead.training.batch import Ask, Text, Writing, _loops, to_bfloat16, write
 from guessahead.training.chats import Frame
 from guessahead.types import Int32, SamplingParams
-from tests.tiny import tiny_gguf
+from tests.support.tiny import tiny_gguf
 from tests.training.making import from_bfloat16
 
 LAYERS = (0, 1)

@@ -21,7 +21,7 @@ from guessahead.training.fit import Progress, Recipe, Teacher, Trainer
 from guessahead.training.network import Head, Shape
 from guessahead.training.target import Target
 from tests.conftest import Report
-from tests.tiny import NUM_TOKENS, tiny_gguf
+from tests.support.tiny import NUM_TOKENS, tiny_gguf
 from tests.training.making import LAYERS, WIDTH, made_text, stored
 
 pytestmark = pytest.mark.reference

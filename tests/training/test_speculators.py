@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from guessahead.training.network import Head, Shape
 from guessahead.training.speculators import write_speculators
 from guessahead.training.target import Target
-from tests.tiny import tiny_gguf
+from tests.support.tiny import tiny_gguf
 
 pytestmark = pytest.mark.reference
 

@@ -16,10 +16,10 @@ from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError, PromptError
 
 if TYPE_CHECKING:
+    from guessahead.measure.formulas import Costs
+    from guessahead.measure.text_result import Expectation, TextAcceptance
     from guessahead.model import LanguageModel
     from guessahead.options import GenerateOptions
-    from guessahead.predict import Costs
-    from guessahead.text_acceptance import Expectation, TextAcceptance
     from guessahead.types import Int32
 
 EXAMPLES: Final = ("users.json", "twist.txt")
@@ -70,7 +70,7 @@ class _Result:
     """A text's measurement with what it leads to."""
 
     def __init__(self, found: TextAcceptance, costs: Costs, gamma: int) -> None:
-        from guessahead.text_acceptance import expect
+        from guessahead.measure.text_result import expect
 
         self.found, self.costs = found, costs
         self.expected: Expectation = expect(found, costs, gamma)
@@ -82,7 +82,7 @@ class _Result:
     @property
     def reason(self) -> str:
         """Why it gains, or why not."""
-        from guessahead.predict import break_even
+        from guessahead.measure.formulas import break_even
 
         found, expected, alpha = self.found, self.expected, self.found.alpha
         if alpha is None:
@@ -139,7 +139,7 @@ def _asked(name: str) -> float:
 def _encode(lm: LanguageModel, name: str, text: str, most: int) -> Int32:
     import numpy as np
 
-    from guessahead.measure_acceptance import MIN_TOKENS
+    from guessahead.measure.texts import MIN_TOKENS
 
     token_ids = np.array(lm.tokenizer.encode(text), np.int32)[: min(most, lm.engine.info.context_length)]
     if len(token_ids) < MIN_TOKENS:
@@ -150,9 +150,9 @@ def _encode(lm: LanguageModel, name: str, text: str, most: int) -> Int32:
 def _measure(
     lm: LanguageModel, checked: GenerateOptions, encoded: dict[str, Int32], gamma: int
 ) -> tuple[list[TextAcceptance], list[Costs]]:
-    from guessahead.measure_acceptance import measure_text
-    from guessahead.measure_costs import measure_passes
-    from guessahead.predict import Costs
+    from guessahead.measure.costs import measure_passes
+    from guessahead.measure.formulas import Costs
+    from guessahead.measure.texts import measure_text
 
     draft_model = checked.draft_model
     params = checked.sampling

@@ -20,7 +20,7 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
-from guessahead.rejection import ACCEPTANCES, IDENTICAL, REJECTION
+from guessahead.core.rejection import ACCEPTANCES, IDENTICAL, REJECTION
 
 if TYPE_CHECKING:
     from guessahead.model import LanguageModel
@@ -92,10 +92,10 @@ def command(json_file: IO[str], **values: Any) -> None:
 
 
 def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[str, Any]) -> dict[str, Any]:
-    from guessahead.bench import drafters
-    from guessahead.bench.passes import DEFAULT_ROWS, time_passes
-    from guessahead.bench.workload import default_tasks, read_tasks, select
-    from guessahead.controller import MAX_NODES
+    from guessahead.controller.controller import MAX_NODES
+    from guessahead.measure.bench import drafters
+    from guessahead.measure.bench.passes import DEFAULT_ROWS, time_passes
+    from guessahead.measure.bench.workload import default_tasks, read_tasks, select
 
     given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
     tasks = select(given, values["only"])
@@ -130,7 +130,7 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
 
 def _shared_arguments(values: dict[str, Any]) -> dict[str, Any]:
     """What all drafters are given alike."""
-    from guessahead.bench.drafters import SAMPLED
+    from guessahead.measure.bench.drafters import SAMPLED
 
     shared: dict[str, Any] = {name: values[name] for name in ("max_tokens", "gamma", "acceptance")}
     if values["fixed_length"]:

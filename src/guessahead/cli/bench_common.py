@@ -13,7 +13,7 @@ import click
 from guessahead.cli.base import debug_option
 
 if TYPE_CHECKING:
-    from guessahead.bench.peaks import PeakMeter
+    from guessahead.measure.bench.peaks import PeakMeter
     from guessahead.model import LanguageModel
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -77,7 +77,7 @@ def measuring_options(rounds: int) -> Callable[[_Function], _Function]:
 @contextlib.contextmanager
 def timing() -> Iterator[None]:
     """Alone on this machine, as far as our own timing runs go."""
-    from guessahead.bench.lock import alone
+    from guessahead.measure.bench.lock import alone
 
     with alone(lambda line: click.echo(line, err=True)):
         yield
@@ -99,7 +99,7 @@ def native_isa(lm: LanguageModel) -> str:
 
 def num_threads(values: Mapping[str, Any]) -> int:
     """--threads, or its default."""
-    from guessahead.bench.provenance import usable_cores
+    from guessahead.measure.bench.provenance import usable_cores
 
     given: int | None = values["threads"]
     return usable_cores() if given is None else given
@@ -108,14 +108,14 @@ def num_threads(values: Mapping[str, Any]) -> int:
 def peak_meter(isa: str, threads: int) -> PeakMeter:
     """With a pool of workers as large as the engine's."""
     from guessahead import _native
-    from guessahead.bench.peaks import PeakMeter
+    from guessahead.measure.bench.peaks import PeakMeter
 
     return PeakMeter(_native.Pool(threads), isa)
 
 
 def write(document: Mapping[str, Any], isa: str, threads: int, stream: IO[str]) -> None:
     """The document with its provenance, on one line."""
-    from guessahead.bench.provenance import command_line, provenance
+    from guessahead.measure.bench.provenance import command_line, provenance
 
     origin = provenance(isa=isa, threads=threads, arguments=command_line())
     json.dump({**document, "provenance": origin}, stream, allow_nan=False)

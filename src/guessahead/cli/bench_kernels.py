@@ -46,8 +46,8 @@ def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
     it is alone and what the scalar kernels give.
     """
     from guessahead import _native
-    from guessahead.bench.kernels import bench_kernels
     from guessahead.cli.bench_tables import print_kernels
+    from guessahead.measure.bench.kernels import bench_kernels
 
     try:
         isa = _native.isa(os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa)

@@ -6,7 +6,6 @@ from typing import IO, Any, Final
 
 import click
 
-from guessahead.catalogue import DEFAULT_MODEL
 from guessahead.cli import options
 from guessahead.cli.base import EXIT_DIFFERENT
 from guessahead.cli.bench_common import (
@@ -18,6 +17,7 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
+from guessahead.models.catalogue import DEFAULT_MODEL
 
 _ROWS: Final = "1,2,3,4,5,6,8,12,16"
 
@@ -42,9 +42,9 @@ def command(json_file: IO[str], **values: Any) -> None:
     the same run. Tables go to stderr, the JSON document to stdout. The exit code is 1 if any token differs
     from plain decoding's.
     """
-    from guessahead.bench.passes import bench_passes
     from guessahead.cli.bench_tables import print_passes
-    from guessahead.loading import resolve
+    from guessahead.measure.bench.passes import bench_passes
+    from guessahead.models.load import resolve
 
     lm = options.load_model(values)
     isa, threads = native_isa(lm), num_threads(values)

@@ -138,8 +138,8 @@ class Chat:
         print_figures(generation_figures(self._answered()))
 
     def _compare(self, rest: str) -> None:
-        from guessahead.bench.comparison import compare
         from guessahead.cli.show import comparison_figures, print_figures
+        from guessahead.measure.bench.comparison import compare
 
         seed = {"seed": self._answered().seed}
         _tell("decoding it plainly and guessed ahead ...")

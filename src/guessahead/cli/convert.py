@@ -22,8 +22,8 @@ def command(source: str, target: Path, kind: str, force: bool) -> None:
 
     A matrix whose rows do not fit into the format's blocks gets a similar one, which is reported.
     """
-    from guessahead.convert import convert
-    from guessahead.loading import resolve
+    from guessahead.models.convert import convert
+    from guessahead.models.load import resolve
 
     if target.exists() and not force:
         raise ParameterError(f"{target} exists; --force replaces it")

@@ -13,10 +13,10 @@ from guessahead.cli.base import EXIT_DIFFERENT, debug_option
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.bench.comparison import Comparison
     from guessahead.cli.show import Answer
+    from guessahead.core.state import Chunk
+    from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
-    from guessahead.run import Chunk
     from guessahead.types import Generation
 
 _PAIR: Final = {"model": "qwen2.5-coder-1.5b", "draft_model": "qwen2.5-coder-0.5b"}
@@ -65,8 +65,8 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
 
     One of them is sampled, the others are greedy. The exit code is 1 if any token differs.
     """
-    from guessahead.bench.comparison import compare
-    from guessahead.bench.workload import default_tasks
+    from guessahead.measure.bench.comparison import compare
+    from guessahead.measure.bench.workload import default_tasks
 
     if pair:
         if values["model"] or values["draft_model"]:

@@ -2,7 +2,7 @@
 
 generate --json: model, text, token_ids, finish_reason, num_prompt_tokens, seed, logprobs, stats.
     logprobs: null, or one entry per token: token_id, token (its text), logprob (null: minus infinity), and
-    top: the likeliest tokens in the same form. stats: see guessahead.stats.Stats.
+    top: the likeliest tokens in the same form. stats: see guessahead.core.stats.Stats.
 generate --compare --json: model, identical, num_tokens, num_identical, first_difference, num_rounds,
     plain_tokens_per_second, tokens_per_second, ratio, c, v, predicted_tau, predicted_ratio; and the first
     round's two answers, in the form above, as plain and speculative.
@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guessahead.bench.comparison import Comparison
+    from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
     from guessahead.types import Generation
 

@@ -13,10 +13,10 @@ from guessahead.cli.base import EXIT_DIFFERENT, debug_option
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.bench.comparison import Comparison
     from guessahead.cli.show import Answer
+    from guessahead.core.state import Chunk
+    from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
-    from guessahead.run import Chunk
     from guessahead.types import Generation
 
 
@@ -91,9 +91,9 @@ def _compare(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
 ) -> tuple[Generation, Comparison]:
     """Only the answer that was guessed ahead is shown: a reader of stdout gets one text."""
-    from guessahead.bench.comparison import compare
     from guessahead.cli.document import comparison_document
     from guessahead.cli.show import comparison_figures, print_figures
+    from guessahead.measure.bench.comparison import compare
 
     answer = None if values["as_json"] else _answer(lm, values)
     waiting = []  # what takes the note away

@@ -11,7 +11,7 @@ from guessahead.cli import options
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.measure_acceptance import Progress
+    from guessahead.measure.texts import Progress
     from guessahead.model import LanguageModel
     from guessahead.options import GenerateOptions
 

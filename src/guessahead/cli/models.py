@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from guessahead import catalogue
 from guessahead.cli.base import debug_option
+from guessahead.models import catalogue
 
 
 @click.command("models")
@@ -40,9 +40,9 @@ def command(model: str | None, as_json: bool) -> None:
 
 def _info(model: str) -> dict[str, Any]:
     """What the header of a model says."""
-    from guessahead import memory
     from guessahead.engines.native import NativeEngine
-    from guessahead.loading import open_checkpoint, resolve
+    from guessahead.models import memory
+    from guessahead.models.load import open_checkpoint, resolve
 
     path = resolve(model)
     with open_checkpoint(path) as file:
@@ -66,7 +66,7 @@ def _info(model: str) -> dict[str, Any]:
 
 
 def _info_text(facts: dict[str, Any]) -> str:
-    from guessahead.memory import shown
+    from guessahead.models.memory import shown
 
     per_token, context = facts["cache_bytes_per_token"], facts["context"]
     free = facts["available_bytes"]
@@ -90,7 +90,7 @@ def _info_text(facts: dict[str, Any]) -> str:
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from guessahead.fetch import cached
+    from guessahead.models.download import cached
 
     entry, path = catalogue.find(name), cached(name)
     return {
@@ -108,7 +108,7 @@ def _describe(name: str) -> dict[str, Any]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from guessahead.fetch import cache_dir
+    from guessahead.models.download import cache_dir
 
     width = max(len(row["name"]) for row in rows)
     for row in rows:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from guessahead.catalogue import DEFAULT_MODEL
 from guessahead.errors import ParameterError
+from guessahead.models.catalogue import DEFAULT_MODEL
 from guessahead.options import GenerateOptions
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def with_tuned(values: Mapping[str, Any]) -> dict[str, Any]:
     What was measured with other threads, or other activations, is not taken. The drafter stays the caller's
     choice where options for one are given, or a draft model that it has no use for.
     """
-    from guessahead import tuned
+    from guessahead.controller import saved as tuned
     from guessahead.drafters import registry
 
     setting = tuned.load(values["model"] or DEFAULT_MODEL, values["draft_model"])
@@ -194,7 +194,7 @@ def with_tuned(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def load_model(values: Mapping[str, Any]) -> LanguageModel:
     """The model that the options of `model_options` name."""
-    from guessahead.loading import load
+    from guessahead.models.load import load
 
     return load(
         values["model"] or DEFAULT_MODEL,
@@ -209,7 +209,7 @@ def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
     """The second model, if one is named. Its context is its own: drafting ends where it is full."""
     if values["draft_model"] is None:
         return None
-    from guessahead.loading import load
+    from guessahead.models.load import load
 
     return load(
         values["draft_model"],

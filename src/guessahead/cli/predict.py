@@ -13,7 +13,7 @@ from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.predict import Costs, Forecast, Grid, Measured
+    from guessahead.measure.formulas import Costs, Forecast, Grid, Measured
 
 _GAMMAS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 
@@ -48,7 +48,7 @@ def command(trace_file: Path | None, plot: Path | None, as_json: bool, **values:
     tau = (1 - alpha^(gamma+1)) / (1 - alpha), speed = tau / (gamma * c + v(gamma + 1)): Leviathan, Kalman,
     Matias 2023. What you give with --from as well takes the place of what was measured.
     """
-    from guessahead.predict import best_gamma, forecast, grid
+    from guessahead.measure.formulas import best_gamma, forecast, grid
 
     measured = _measured(trace_file)
     alpha = _alpha_of(values["alpha"], measured)
@@ -67,7 +67,7 @@ def command(trace_file: Path | None, plot: Path | None, as_json: bool, **values:
 
 
 def _measured(trace_file: Path | None) -> Measured | None:
-    from guessahead.predict import from_trace
+    from guessahead.measure.formulas import from_trace
     from guessahead.report.trace import read_trace
 
     return None if trace_file is None else from_trace(read_trace(trace_file))
@@ -82,7 +82,7 @@ def _alpha_of(given: float | None, measured: Measured | None) -> float:
 
 
 def _costs(values: dict[str, Any], measured: Measured | None) -> Costs:
-    from guessahead.predict import Costs, VerifyCurve
+    from guessahead.measure.formulas import Costs, VerifyCurve
 
     known = Costs() if measured is None else measured.costs
     c = known.c if values["cost"] is None else values["cost"]
@@ -111,7 +111,7 @@ def _print(given: Forecast, best: Forecast, costs: Costs, measured: Measured | N
 
 
 def _measured_lines(measured: Measured) -> list[tuple[str, str]]:
-    from guessahead.predict import rising
+    from guessahead.measure.formulas import rising
 
     tau = "-" if measured.tau is None else f"{measured.tau:.2f}"
     speedup = "-" if measured.speedup is None else f"{measured.speedup:.2f}"

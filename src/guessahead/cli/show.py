@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from guessahead.bench.comparison import predicted_tau
-from guessahead.run import TARGET
-from guessahead.text import StreamDecoder
+from guessahead.core.state import TARGET
+from guessahead.measure.bench.comparison import predicted_tau
+from guessahead.text.stream import StreamDecoder
 
 if TYPE_CHECKING:
-    from guessahead.bench.comparison import Comparison
-    from guessahead.run import Chunk
-    from guessahead.stats import Stats
-    from guessahead.tokenizer import Tokenizer
+    from guessahead.core.state import Chunk
+    from guessahead.core.stats import Stats
+    from guessahead.measure.bench.comparison import Comparison
+    from guessahead.text.tokenizer import Tokenizer
     from guessahead.types import Generation
 
 _COLOURS: Final = ("green", "cyan", "magenta", "yellow")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from guessahead.catalogue import DEFAULT_MODEL
 from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError
+from guessahead.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from guessahead.training.fit import Progress, Trainer
@@ -88,9 +88,9 @@ def command(
     not seen, the head and a checkpoint are written: interrupt whenever you like, and run the same command to
     go on. Where the head is ready, the default drafter uses it. Needs torch (pip install torch).
     """
-    from guessahead import loading
-    from guessahead.fetch import cache_dir
     from guessahead.heads.files import heads_dir
+    from guessahead.models import load as loading
+    from guessahead.models.download import cache_dir
     from guessahead.training import run
     from guessahead.training.target import Target
 

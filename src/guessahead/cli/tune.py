@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from guessahead.catalogue import DEFAULT_MODEL
 from guessahead.cli import measuring
 from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError, PromptError
+from guessahead.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from guessahead.measure_costs import PassTimes
+    from guessahead.controller.saved import Tuned
+    from guessahead.measure.costs import PassTimes
+    from guessahead.measure.tune import Answer, Candidate
     from guessahead.model import LanguageModel
-    from guessahead.tune import Answer, Candidate
-    from guessahead.tuned import Tuned
 
 _Bar = Callable[[str], Callable[[int, int], None]]
 
@@ -55,7 +55,7 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
     largest draft from it unless told otherwise. No setting changes any text. The file is tuned.json in the
     user cache; GUESSAHEAD_TUNED names another one.
     """
-    from guessahead import tuned
+    from guessahead.controller import saved as tuned
 
     if show and forget:
         raise ParameterError("--show and --forget contradict each other")
@@ -78,11 +78,11 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
 
 
 def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[Tuned, Sequence[Candidate]]:
-    from guessahead.bench.lock import alone
-    from guessahead.bench.provenance import package_version
-    from guessahead.loading import load
-    from guessahead.tune import best, largest_draft
-    from guessahead.tuned import Tuned
+    from guessahead.controller.saved import Tuned
+    from guessahead.measure.bench.lock import alone
+    from guessahead.measure.bench.provenance import package_version
+    from guessahead.measure.tune import best, largest_draft
+    from guessahead.models.load import load
 
     prompts = _prompts(values["prompts"], values["num_prompts"])
     with alone(lambda line: click.echo(line, err=True)), measuring.progress_bar() as bar:
@@ -110,7 +110,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
 
 def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
     """(name, prompt), spread over the file, so that every kind of prompt is among them."""
-    from guessahead.bench.workload import default_tasks, read_tasks
+    from guessahead.measure.bench.workload import default_tasks, read_tasks
 
     tasks = default_tasks() if path is None else read_tasks(path)
     stride = max(len(tasks) / wanted, 1.0)
@@ -120,9 +120,9 @@ def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
 
 def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassTimes, int]:
     """The model with the number of threads that makes one-row passes fastest."""
-    from guessahead.bench.provenance import usable_cores
-    from guessahead.loading import load
-    from guessahead.measure_costs import measure_passes
+    from guessahead.measure.bench.provenance import usable_cores
+    from guessahead.measure.costs import measure_passes
+    from guessahead.models.load import load
 
     cores = usable_cores()
     counts = [threads] if threads else sorted({cores, max(cores // 2, 1)}, reverse=True)
@@ -142,7 +142,7 @@ def _candidates(
     bar: _Bar,
 ) -> list[Candidate]:
     from guessahead.drafters import registry
-    from guessahead.tune import measure_drafter, plain_answers
+    from guessahead.measure.tune import measure_drafter, plain_answers
 
     answers: list[Answer] = plain_answers(lm, prompts, values["max_tokens"], bar("plain answers"))
     if not answers:

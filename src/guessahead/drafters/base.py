@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from guessahead.acceptance import MEAN_PRIOR
+from guessahead.controller.probability import MEAN_PRIOR
 from guessahead.types import Choice, Draft, Float32, Int32, Verdict
 
 if TYPE_CHECKING:
-    from guessahead.acceptance import Prior
+    from guessahead.controller.probability import Prior
+    from guessahead.core.rejection import Draws
     from guessahead.engines.base import Engine
-    from guessahead.heads.native import NativeHead
-    from guessahead.rejection import Draws
-    from guessahead.tokenizer import Tokenizer
+    from guessahead.engines.native.head import NativeHead
+    from guessahead.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from guessahead import sampling
+from guessahead.core import sampling
+from guessahead.core.rejection import Use
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.growth import Grown
 from guessahead.engines.base import Rows
 from guessahead.errors import ParameterError, StateError
-from guessahead.rejection import Use
 from guessahead.types import Choice, Draft, Float32, Float64, Int32, Verdict
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class DraftModel(Drafter):
     def make(cls, options: Any, setup: Setup) -> Drafter:
         if setup.draft_tokenizer is None:
             return cls(options, setup)
-        from guessahead.drafters.as_text import TextDraftModel
+        from guessahead.drafters.text_draft import TextDraftModel
 
         return TextDraftModel(options, setup)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from guessahead import tree
+from guessahead.core import tree
 from guessahead.types import Draft
 
 

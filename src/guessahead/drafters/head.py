@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from guessahead import _native, sampling, tree
-from guessahead.acceptance import Prior
+from guessahead import _native
+from guessahead.controller.probability import Prior
+from guessahead.core import sampling, tree
+from guessahead.core.rejection import Use
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.growth import Branches
 from guessahead.errors import ParameterError, StateError
-from guessahead.rejection import Use
 from guessahead.types import Choice, Draft, Float32, Float64, Int32, Verdict
 
 if TYPE_CHECKING:
-    from guessahead.heads.native import NativeHead
+    from guessahead.engines.native.head import NativeHead
 
 # How far to trust the noise that the target will add, where the head's logits only resemble the target's.
 # Fits who won in 11,002 draws of SmolLM2 at temperatures 0.5, 0.8 and 1 (docs/log.md).

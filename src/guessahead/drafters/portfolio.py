@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from guessahead import tree
+from guessahead.core import tree
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
 from guessahead.drafters.head import Head, HeadOptions

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from guessahead.acceptance import TRUE_TO_ITS_WORD, Prior
+from guessahead.controller.probability import TRUE_TO_ITS_WORD, Prior
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.drafters.suffix_texts import NOVELTY
 from guessahead.errors import ParameterError

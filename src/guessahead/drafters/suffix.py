@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from guessahead._native import SuffixLookup
-from guessahead.acceptance import TRUE_TO_ITS_WORD, Prior
+from guessahead.controller.probability import TRUE_TO_ITS_WORD, Prior
 from guessahead.drafters import suffix_texts
 from guessahead.drafters.base import Drafter, Setup
 from guessahead.errors import ParameterError

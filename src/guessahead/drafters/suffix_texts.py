@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from guessahead.engines.base import Engine
-    from guessahead.tokenizer import Tokenizer
+    from guessahead.text.tokenizer import Tokenizer
 
 # Bytes of a corpus: its automaton takes about 100 bytes a token, and half a microsecond to build.
 MAX_CORPUS_BYTES: Final = 16 << 20

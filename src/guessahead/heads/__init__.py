@@ -6,6 +6,6 @@
 Made by `guessahead train` (see `guessahead.training`), used by the drafter `head`.
 """
 
-from guessahead.heads.native import NativeHead, load_head
+from guessahead.engines.native.head import NativeHead, load_head
 
 __all__ = ["NativeHead", "load_head"]

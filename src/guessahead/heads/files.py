@@ -19,8 +19,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
-from guessahead.fetch import cache_dir
-from guessahead.gguf.types import GGMLType
+from guessahead.models.download import cache_dir
+from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
 VERSION: Final = 1

@@ -3,13 +3,13 @@
 A JSON object. Names are stable; `version` counts incompatible changes, and unknown names are left alone.
 
 version: 1.
-model, drafter, gamma, seed, prompt_token_ids, finish_reason, steps: see guessahead.run.Run.trace.
+model, drafter, gamma, seed, prompt_token_ids, finish_reason, steps: see guessahead.core.state.Run.trace.
 tokens: the text of every token that occurs, by id. A token whose bytes are not text on their own (a part of
     a character) is {"hex": "e29c"} instead.
 control_token_ids: those of them that are no text but marks of the model (they appear by name in `tokens`).
-stats: guessahead.stats.Stats.to_dict(). predicted_tau: what independent guesses would give, or null.
+stats: guessahead.core.stats.Stats.to_dict(). predicted_tau: what independent guesses would give, or null.
 plain, comparison: null, or with --compare the statistics of plain decoding (as in `stats`), and
-    guessahead.bench.comparison.Comparison.to_dict().
+    guessahead.measure.bench.comparison.Comparison.to_dict().
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.bench.comparison import Comparison
+    from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
-    from guessahead.tokenizer import Tokenizer
+    from guessahead.text.tokenizer import Tokenizer
     from guessahead.types import Generation
 
 VERSION: Final = 1
@@ -107,7 +107,7 @@ def trace_document(
     lm: LanguageModel, generation: Generation, comparison: Comparison | None = None
 ) -> dict[str, Any]:
     """The trace file's content. Raises ParameterError for a generation that was made without trace=True."""
-    from guessahead.bench.comparison import predicted_tau
+    from guessahead.measure.bench.comparison import predicted_tau
 
     if generation.trace is None:
         raise ParameterError("this generation has no trace: make it with trace=True")

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from guessahead.engines.base import Engine, PassOutput, Rows, SequenceState
-from guessahead.gguf.quantize import quantize
-from guessahead.gguf.types import GGMLType
+from guessahead.models.gguf.quantize import quantize
+from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Choice, Int32, SamplingParams
 
 Bfloat16 = npt.NDArray[np.uint16]

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from guessahead.chat_template import ChatTemplate
 from guessahead.errors import ModelError
-from guessahead.tokenizer import Tokenizer
+from guessahead.text.chat_template import ChatTemplate
+from guessahead.text.tokenizer import Tokenizer
 from guessahead.training.batch import Ask, Writing
 from guessahead.types import Int32, SamplingParams
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from guessahead.engines.native.checkpoint import Config
-from guessahead.gguf.quantize import quantize
-from guessahead.gguf.types import GGMLType
 from guessahead.heads.files import MATRICES, NORMS, HeadConfig, HeadFiles
+from guessahead.models.gguf.quantize import quantize
+from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
 # Of the matrices. For SmolLM2's head five bits agree with the target as often as eight do (46.3 % of 8,134

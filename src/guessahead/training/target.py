@@ -10,11 +10,11 @@ import numpy as np
 
 from guessahead.engines.native.architectures import ARCHITECTURES, DESIGNS
 from guessahead.engines.native.checkpoint import Checkpoint, Config
-from guessahead.engines.native.neighbour import fingerprint
+from guessahead.engines.native.head_host import fingerprint
 from guessahead.engines.native.rotation import halves_from_pairs
 from guessahead.errors import ModelError
-from guessahead.gguf.quantize import dequantize
-from guessahead.loading import open_checkpoint
+from guessahead.models.gguf.quantize import dequantize
+from guessahead.models.load import open_checkpoint
 from guessahead.types import Float32
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from guessahead.engines.native.rotation import Scaling, longrope_attention_factor
 from guessahead.errors import ModelError
-from guessahead.gguf import GGUFFile, TensorInfo
+from guessahead.models.gguf import GGUFFile, TensorInfo
 from guessahead.types import Float32
 
 MAX_CONTEXT = 1 << 20

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from guessahead import _native, memory
+from guessahead import _native
+from guessahead.core.sampling import chooser_arguments
 from guessahead.engines.base import EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.engines.native.architectures import ARCHITECTURES, Settings
 from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.engines.native.head_host import Neighbour, fingerprint
 from guessahead.engines.native.needs import memory_needs
-from guessahead.engines.native.neighbour import Neighbour, fingerprint
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
-from guessahead.gguf import GGUFFile
-from guessahead.sampling import chooser_arguments
+from guessahead.models import memory
+from guessahead.models.gguf import GGUFFile
 from guessahead.types import Float32, Int32
 
 MAX_ROWS = 64

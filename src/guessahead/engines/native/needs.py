@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guessahead import _native
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.memory import Needs
+from guessahead.models.memory import Needs
 
 SEGMENT = 256  # positions that attention takes together
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from guessahead import _native
 from guessahead.engines.native.checkpoint import Checkpoint, Config
-from guessahead.gguf import TensorInfo
+from guessahead.models.gguf import TensorInfo
 from guessahead.types import Int32
 
 MATRIX_TYPES = frozenset(_native.FORMATS)

@@ -1,0 +1,55 @@
+"""What the target makes of a draft. Pure functions.
+
+The rule is equality. `choose` says which token the target wants after each row, greedy or sampled; a guess
+is right where it is that token. So the tokens that come out are those that the target would have chosen one
+by one, whatever was guessed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from guessahead.core import tree
+from guessahead.errors import StateError
+from guessahead.types import Draft, Int32, Verdict
+
+
+def accept(draft: Draft, chosen: Int32) -> Verdict:
+    """Follow the target's choices through the draft until it chooses a token that nobody guessed.
+
+    chosen: int32[n + 1]: the target's choice after the last committed token, then after each draft node;
+        -1 where none was computed (only rows on the chosen path are needed).
+    Raises ParameterError for a malformed draft, StateError where a choice that is needed is missing.
+    """
+    parents = tree.checked_parents(draft)
+    wanted = chosen.tolist()
+    path: list[int] = []
+    token_ids = [wanted[0]]
+    node = tree.ROOT
+    for child, (parent, token) in enumerate(zip(parents, draft.token_ids.tolist(), strict=True)):
+        if parent == node and token == token_ids[-1]:  # children come after their parents
+            path.append(child)
+            token_ids.append(wanted[child + 1])
+            node = child
+    if min(token_ids) < 0:
+        raise StateError(f"the target chose no token after draft node {node}")
+    return Verdict(
+        path=np.array(path, np.int32),
+        token_ids=np.array(token_ids, np.int32),
+        num_tested=len(path) + (node in parents),
+    )
+
+
+def cut(verdict: Verdict, num_tokens: int) -> Verdict:
+    """The verdict as if the block had ended with its first `num_tokens` tokens.
+
+    The last token stays pending, as after every step, so the path is one shorter than the tokens; guesses
+    behind the cut count as untested.
+    """
+    if num_tokens >= len(verdict.token_ids):
+        return verdict
+    return Verdict(
+        path=verdict.path[: num_tokens - 1],
+        token_ids=verdict.token_ids[:num_tokens],
+        num_tested=num_tokens - 1,
+    )

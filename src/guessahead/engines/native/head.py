@@ -1,0 +1,164 @@
+"""A head's passes over the native kernels, next to its target: same threads, same token embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from guessahead import _native
+from guessahead.core.sampling import chooser_arguments
+from guessahead.engines.base import Engine
+from guessahead.engines.native.builder import default_scale
+from guessahead.engines.native.head_host import Neighbour
+from guessahead.engines.native.rotation import rotation_frequencies
+from guessahead.errors import ModelError
+from guessahead.heads.files import HeadFiles, find
+from guessahead.types import Choice, Float32, Int32, SamplingParams
+
+MAX_ROWS: Final = 64
+
+
+class NativeHead:
+    """One head, for any number of sequences. bytes_per_pass: weight bytes that one guess reads."""
+
+    def __init__(self, files: HeadFiles, target: Neighbour) -> None:
+        """Raises ModelError where the head does not fit the target."""
+        c = files.config
+        if c.width != target.embeddings.k or max(c.layers) >= target.num_layers:
+            raise ModelError("this head was made for a target of other sizes")
+        if int(files.draft_ids[-1]) >= target.embeddings.n:
+            raise ModelError("this head was made for another vocabulary")
+        self.layers = c.layers
+        self.draft_ids = files.draft_ids
+        self.context = target.context
+        unknown = set(c.formats.values()) - set(_native.FORMATS)
+        if unknown:
+            raise ModelError(f"this head's weights are {', '.join(sorted(unknown))}, which has no kernels")
+        matrices = _pack(files, target.pool)
+        self.bytes_per_pass = sum(matrix.num_bytes for name, matrix in matrices.items() if name != "fc")
+        self._plan = _describe(files, matrices, target)
+        # Choosing here only says of which rows the logits are wanted.
+        anything = Choice(SamplingParams(), np.zeros(1, np.int32), 1)
+        self._chooser = _native.Chooser(**chooser_arguments(anything))
+
+    def new_sequence(self) -> _native.Sequence:
+        return self._plan.new_sequence()
+
+    def read(
+        self, sequence: _native.Sequence, next_ids: Int32, fused: Float32
+    ) -> tuple[Float32, Float32, Float32]:
+        """Take in rows (the target's hidden states at t; the token at t + 1), and guess behind the last.
+
+        next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns for the last row what
+        was made of its hidden states and the head's state, float32[1, width] each, and its logits
+        float32[1, vocab_size].
+        """
+        for begin in range(0, len(next_ids), MAX_ROWS):
+            part = np.ascontiguousarray(next_ids[begin : begin + MAX_ROWS])
+            given = np.ascontiguousarray(fused[begin : begin + len(part)])
+            request = (sequence, part, None, len(part), self._chooser, 2, given)
+            [(_, logits, taps)] = self._plan.forward([request], _TAPS)
+        last = len(part) - 1
+        return taps[0][last:], taps[1][last:], (logits or {})[last][None]
+
+    def grow(
+        self, sequence: _native.Sequence, tokens: Int32, states: Float32, parents: Int32
+    ) -> tuple[Float32, dict[int, Float32]]:
+        """Go on behind guesses that hang below the last row that was read, which is row 0 here.
+
+        tokens: int32[n]: of that row, then the guesses. states: float32[n, width]: what `read` made of its
+        hidden states; the state in which each guess was made. parents: int32[n], -1 for row 0. The guesses
+        are not kept. Returns the states float32[n, width], and row -> logits.
+        """
+        sequence.rollback(sequence.length - 1)  # row 0 runs again: a pass begins with a row that stays
+        request = (sequence, tokens, parents, 1, self._chooser, 2, states)
+        [(_, logits, taps)] = self._plan.forward([request], _TAPS)
+        return taps[1], logits or {}
+
+
+def load_head(engine: Engine, path: str = "") -> NativeHead | None:
+    """The head in a folder; "": the one that belongs to the engine's model, None if there is none.
+
+    Raises ModelError where it is damaged, or made for another target.
+    """
+    neighbour = getattr(engine, "neighbour", None)
+    if not isinstance(neighbour, Neighbour):
+        return None
+    files = HeadFiles.load(Path(path).expanduser()) if path else find(neighbour.fingerprint)
+    if files is not None and files.config.fingerprint != neighbour.fingerprint:
+        raise ModelError(f"{path}: this head was made for another model")
+    return None if files is None else NativeHead(files, neighbour)
+
+
+_TAPS: Final = [0, 1]  # what the layer reads, and what it makes of it
+
+
+def _pack(files: HeadFiles, pool: _native.Pool) -> dict[str, _native.Matrix]:
+    """All matrices in one stretch of memory, in the order in which a guess reads them."""
+    c = files.config
+    num_bytes = sum(_native.packed_bytes(c.formats[name], *c.shape(name)) for name in files.matrices)
+    arena = _native.Arena(num_bytes, pool.size)
+    return {
+        name: _native.Matrix.pack(pool, c.formats[name], *c.shape(name), data, None, arena)
+        for name, data in files.matrices.items()
+    }
+
+
+def _describe(files: HeadFiles, matrices: dict[str, _native.Matrix], target: Neighbour) -> _native.Plan:
+    """One decoder layer, EAGLE-3's: see `guessahead.training.network`."""
+    c, epsilon = files.config, files.config.norm_epsilon
+    plan = _native.Plan(
+        layers=1,
+        kv_heads=c.num_kv_heads,
+        head_dim=c.head_dim,
+        max_rows=MAX_ROWS,
+        context=target.context,
+        pool=target.pool,
+        isa=target.isa,
+    )
+    int8, width = target.int8, c.width
+
+    def buffer(columns: int, *, quantised: bool = False, compact: bool = False) -> int:
+        return plan.buffer(columns, quantised and int8, compact)
+
+    def norm(name: str, source: int, destination: int, column: int = 0) -> None:
+        plan.rmsnorm(source, plan.vector(files.norms[name]), epsilon, destination, column)
+
+    def product(name: str, destination: int, add: bool = False) -> tuple[_native.Matrix, int, int, bool]:
+        return matrices[name], destination, -1, add
+
+    embedded, state = buffer(width), buffer(width)
+    plan.embed(target.embeddings, embedded)
+    fused_width = len(c.layers) * width
+    plan.when_given(fused_width)
+    hidden = buffer(fused_width, quantised=True)
+    plan.given(hidden)
+    plan.matmul(hidden, [product("fc", state)])
+    plan.when_given(width)
+    plan.given(state)
+    plan.when_given(0)
+    plan.tap(state)
+    both = buffer(2 * width, quantised=True)
+    norm("input_layernorm", embedded, both)
+    norm("hidden_norm", state, both, column=width)
+    query = buffer(c.num_heads * c.head_dim)
+    key, value = buffer(c.num_kv_heads * c.head_dim), buffer(c.num_kv_heads * c.head_dim)
+    plan.matmul(both, [product("q_proj", query), product("k_proj", key), product("v_proj", value)])
+    attended = buffer(c.num_heads * c.head_dim, quantised=True)
+    frequencies: Sequence[float] = rotation_frequencies(c.head_dim, c.rope_base)
+    plan.attention(0, query, key, value, attended, c.num_heads, frequencies, default_scale(c.head_dim))
+    plan.matmul(attended, [product("o_proj", state, add=True)])
+    normed = buffer(width, quantised=True)
+    norm("post_attention_layernorm", state, normed)
+    gate, up, gated = buffer(c.ffn_width), buffer(c.ffn_width), buffer(c.ffn_width, quantised=True)
+    plan.gated(normed, matrices["gate_proj"], matrices["up_proj"], gate, up, gated)
+    plan.matmul(gated, [product("down_proj", state, add=True)])
+    plan.tap(state)
+    last, logits = buffer(width, quantised=True, compact=True), buffer(c.vocab_size, compact=True)
+    norm("norm", state, last)
+    plan.matmul(last, [product("lm_head", logits)])
+    plan.logits(logits)
+    return plan

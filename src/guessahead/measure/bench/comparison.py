@@ -1,0 +1,202 @@
+"""The same request plain and guessed ahead: are the tokens equal, what do the times say?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from guessahead.core.rejection import REJECTION
+from guessahead.core.sampling import is_greedy
+from guessahead.core.stats import Stats, predict_tau
+from guessahead.errors import ParameterError
+from guessahead.types import SamplingParams
+
+if TYPE_CHECKING:
+    from guessahead.core.state import Chunk
+    from guessahead.model import LanguageModel, Prompt
+    from guessahead.types import Generation
+
+_NO_DRAFTING = ("drafter", "draft_model", "drafter_options", "gamma", "max_draft", "trace")
+
+# Called with (plain?, chunk) for every chunk of the first round.
+Watch = Callable[[bool, "Chunk"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rounds of one request, interleaved. untimed: further runs, whose tokens have to be the same."""
+
+    plain: tuple[Generation, ...]
+    speculative: tuple[Generation, ...]
+    untimed: tuple[Generation, ...] = ()
+
+    @property
+    def first_difference(self) -> int | None:
+        """Index of the first token that differs between any two of the runs; None if they are identical.
+
+        Where only the text or its end differs, that is the number of tokens.
+        """
+        reference = self.plain[0]
+        found = [_difference(reference, other) for other in (*self.plain, *self.speculative, *self.untimed)]
+        return min((index for index in found if index is not None), default=None)
+
+    @property
+    def identical(self) -> bool:
+        return self.first_difference is None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the plain answer."""
+        return len(self.plain[0].token_ids)
+
+    @property
+    def num_identical(self) -> int:
+        """Tokens before the first difference."""
+        return self.num_tokens if self.first_difference is None else self.first_difference
+
+    @property
+    def plain_tokens_per_second(self) -> float | None:
+        return _median_rate(self.plain)
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return _median_rate(self.speculative)
+
+    @property
+    def ratio(self) -> float | None:
+        """Speed guessed ahead over speed plain, of the medians over the rounds."""
+        return _over(self.tokens_per_second, self.plain_tokens_per_second)
+
+    @property
+    def prediction(self) -> Prediction | None:
+        return predict(self.plain[0].stats, self.speculative[0].stats)
+
+    @property
+    def verdict(self) -> str:
+        if self.first_difference is None:
+            return f"identical: yes ({self.num_tokens}/{self.num_tokens} tokens)"
+        where = f"first difference at token {self.first_difference + 1}"
+        return f"identical: NO ({self.num_identical}/{self.num_tokens} tokens; {where})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON. first_difference is an index from 0."""
+        prediction = self.prediction
+        return {
+            "identical": self.identical,
+            "num_tokens": self.num_tokens,
+            "num_identical": self.num_identical,
+            "first_difference": self.first_difference,
+            "num_rounds": len(self.plain),
+            "plain_tokens_per_second": self.plain_tokens_per_second,
+            "tokens_per_second": self.tokens_per_second,
+            "ratio": self.ratio,
+            "c": prediction and prediction.c,
+            "v": prediction and prediction.v,
+            "predicted_tau": prediction and prediction.tau,
+            "predicted_ratio": prediction and prediction.ratio,
+        }
+
+
+def compare(
+    lm: LanguageModel, prompt: Prompt, arguments: dict[str, Any], *, num_rounds: int = 1, watch: Watch
+) -> Comparison:
+    """Run plain decoding and the given arguments in turn. Without a seed, all runs share a fresh one.
+
+    Raises ParameterError where the texts may differ by design: acceptance "rejection", when sampling.
+    """
+    if arguments.get("acceptance") == REJECTION and not _is_greedy(arguments):
+        raise ParameterError(
+            "acceptance 'rejection' keeps how likely a text is, not the text itself, so there is nothing to "
+            "compare: take acceptance 'identical'"
+        )
+    plain: list[Generation] = []
+    speculative: list[Generation] = []
+    shared = {name: value for name, value in arguments.items() if name not in _NO_DRAFTING}
+    for index in range(num_rounds):
+        show = watch if index == 0 else _silent
+        plain.append(_run(lm, prompt, shared | {"drafter": "none"}, partial(show, True)))
+        shared, arguments = ({"seed": plain[0].seed} | given for given in (shared, arguments))
+        speculative.append(_run(lm, prompt, arguments, partial(show, False)))
+    return Comparison(tuple(plain), tuple(speculative))
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What independent guesses and the measured costs make one expect (see `stats.predict_speedup`).
+
+    c: time per guess, v: time of a verifying pass, both over that of a plain pass, as measured.
+    """
+
+    tau: float
+    c: float
+    v: float
+    ratio: float
+
+
+def predict(plain: Stats, ours: Stats) -> Prediction | None:
+    """None where something was not measured."""
+    tau = predicted_tau(ours)
+    pass_seconds = _over(plain.forward_seconds, plain.num_passes)
+    verify_seconds = _over(ours.forward_seconds, ours.num_passes)
+    if tau is None or not pass_seconds or verify_seconds is None:
+        return None
+    per_step = ours.propose_seconds / ours.num_steps / pass_seconds
+    v = verify_seconds / pass_seconds
+    c = (_over(ours.propose_seconds, ours.num_drafted) or 0.0) / pass_seconds
+    return Prediction(tau, c, v, tau / (per_step + v))
+
+
+def predicted_tau(stats: Stats) -> float | None:
+    """tau if every guess were right with probability alpha, independently; None if nothing was guessed.
+
+    Steps that had no guess emit one token. The others are taken to be of their mean length.
+    """
+    if stats.alpha is None or not stats.num_steps:
+        return None
+    num_drafting = stats.tested_at[0]  # a draft's first guess is always tested
+    mean_length = stats.num_drafted / num_drafting
+    low = math.floor(mean_length)
+    part = mean_length - low
+    drafting = (1 - part) * predict_tau(stats.alpha, low) + part * predict_tau(stats.alpha, low + 1)
+    share = num_drafting / stats.num_steps
+    return share * drafting + (1 - share)
+
+
+def _is_greedy(arguments: dict[str, Any]) -> bool:
+    given = {name: arguments[name] for name in ("temperature", "top_k") if name in arguments}
+    return is_greedy(SamplingParams(**given))
+
+
+def _run(
+    lm: LanguageModel, prompt: Prompt, arguments: dict[str, Any], show: Callable[[Chunk], None]
+) -> Generation:
+    with lm.stream(prompt, **arguments) as stream:
+        for chunk in stream:
+            show(chunk)
+        return stream.result
+
+
+def _silent(plain: bool, chunk: Chunk) -> None:
+    """Later rounds are measured, not shown."""
+
+
+def _difference(one: Generation, other: Generation) -> int | None:
+    for index, (a, b) in enumerate(zip(one.token_ids, other.token_ids, strict=False)):
+        if a != b:
+            return index
+    same = (one.token_ids, one.text, one.finish_reason) == (other.token_ids, other.text, other.finish_reason)
+    return None if same else min(len(one.token_ids), len(other.token_ids))
+
+
+def _median_rate(generations: Sequence[Generation]) -> float | None:
+    rates = [generation.stats.tokens_per_second for generation in generations]
+    known = [rate for rate in rates if rate is not None]
+    return median(known) if known else None
+
+
+def _over(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole

@@ -1,0 +1,210 @@
+"""Will guessing pay? Answers from alpha, gamma and costs, before anything is built.
+
+The formulas are those of `core.stats` (Leviathan, Kalman, Matias 2023): a draft of gamma guesses, each
+right with probability alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1))
+times that of plain decoding. Here they are turned around: which gamma is best, and which alpha is needed?
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from guessahead.core.stats import predict_speedup, predict_tau
+from guessahead.errors import ParameterError
+
+if TYPE_CHECKING:
+    from guessahead.report.trace import Trace
+
+MAX_GAMMA: Final = 63
+_ALPHAS: Final = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_PRECISION: Final = 1e-9
+
+
+class VerifyCurve:
+    """v(m): the time of a pass of m rows over that of one row, by interpolation between measured points.
+
+    v(1) is 1. Beyond the last point the curve goes on as steeply as in its last part; with no point but v(1)
+    every pass costs the same, as the paper assumes.
+    """
+
+    def __init__(self, points: Mapping[int, float] | Iterable[tuple[int, float]] = ()) -> None:
+        """points: rows -> v. Raises ParameterError for rows below 1, v not above 0, or v(1) that is not 1."""
+        known = {1: 1.0} | dict(points)
+        for rows, v in known.items():
+            if rows < 1 or not 0.0 < v < float("inf"):
+                raise ParameterError(f"a verify curve has v above 0 at 1 row or more, not {v:g} at {rows}")
+        if known[1] != 1.0:
+            raise ParameterError(f"v(1) is 1 by definition, not {known[1]:g}")
+        self._rows = sorted(known)
+        self._values = [known[rows] for rows in self._rows]
+
+    @classmethod
+    def parse(cls, text: str) -> VerifyCurve:
+        """From "2:1.1,5:1.4,9:2". Raises ParameterError for anything else."""
+        points: dict[int, float] = {}
+        for part in text.split(","):
+            rows, colon, v = part.partition(":")
+            try:
+                if not colon or int(rows) in points:
+                    raise ValueError
+                points[int(rows)] = float(v)
+            except ValueError:
+                raise ParameterError(
+                    f"{part.strip()!r} is not ROWS:V with each ROWS once (as in 2:1.1,5:1.4,9:2)"
+                ) from None
+        return cls(points)
+
+    @property
+    def points(self) -> dict[int, float]:
+        """The points, v(1) included."""
+        return dict(zip(self._rows, self._values, strict=True))
+
+    def __call__(self, num_rows: int) -> float:
+        """v(num_rows)."""
+        if len(self._rows) == 1:
+            return 1.0
+        right = min(max(bisect_left(self._rows, num_rows), 1), len(self._rows) - 1)
+        (x0, x1), (y0, y1) = self._rows[right - 1 : right + 1], self._values[right - 1 : right + 1]
+        slope = (y1 - y0) / (x1 - x0)
+        if num_rows > x1:
+            slope = max(slope, 0.0)  # a curve that fell at its end was noise, and would become negative
+        return y1 + slope * (num_rows - x1)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What guessing costs on some machine. c: time of a guess, v: of a pass of m rows; in one-row passes."""
+
+    c: float = 0.0
+    v: VerifyCurve = field(default_factory=VerifyCurve)
+
+    def speedup(self, alpha: float, gamma: int) -> float:
+        """Expected speed over plain decoding; gamma 0 is plain decoding."""
+        return predict_speedup(alpha, gamma, self.c, self.v(gamma + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What to expect. break_even: the smallest alpha at which this gamma does not lose; None: none does."""
+
+    alpha: float
+    gamma: int
+    tau: float
+    speedup: float
+    break_even: float | None
+
+
+def forecast(alpha: float, gamma: int, costs: Costs) -> Forecast:
+    """Raises ParameterError for alpha outside [0, 1] or a negative gamma or c."""
+    return Forecast(
+        alpha=alpha,
+        gamma=gamma,
+        tau=predict_tau(alpha, gamma),
+        speedup=costs.speedup(alpha, gamma),
+        break_even=break_even(gamma, costs),
+    )
+
+
+def best_gamma(alpha: float, costs: Costs, max_gamma: int = MAX_GAMMA) -> int:
+    """The gamma with the highest expected speed, the smallest such one; 0 where guessing cannot pay."""
+    return max(range(max_gamma + 1), key=lambda gamma: (costs.speedup(alpha, gamma), -gamma))
+
+
+def break_even(gamma: int, costs: Costs) -> float | None:
+    """The smallest alpha at which `gamma` guesses are no slower than none; None where even 1 is not enough.
+
+    The speed rises with alpha, so bisection finds it.
+    """
+    if costs.speedup(1.0, gamma) < 1.0:
+        return None
+    low, high = 0.0, 1.0
+    if costs.speedup(low, gamma) >= 1.0:
+        return low
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        low, high = (low, middle) if costs.speedup(middle, gamma) >= 1.0 else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Expected speeds: speedups[i][j] belongs to gammas[i] and alphas[j]."""
+
+    gammas: tuple[int, ...]
+    alphas: tuple[float, ...]
+    speedups: tuple[tuple[float, ...], ...]
+
+
+def grid(costs: Costs, gammas: Sequence[int], alphas: Sequence[float] = _ALPHAS) -> Grid:
+    """The speeds over gamma and alpha."""
+    rows = tuple(tuple(costs.speedup(alpha, gamma) for alpha in alphas) for gamma in gammas)
+    return Grid(tuple(gammas), tuple(alphas), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a trace tells: alpha, the costs, and what was reached, if known.
+
+    share: the part of the steps that guessed. mean_draft: guesses in one of those.
+    """
+
+    alpha: float
+    share: float
+    mean_draft: float
+    costs: Costs
+    tau: float | None
+    speedup: float | None
+
+
+def from_trace(trace: Trace) -> Measured:
+    """alpha, c and v(m) as they were in a trace.
+
+    The time of a one-row pass is plain decoding's where the trace holds it (--compare), else that of the
+    steps that guessed nothing. Raises ParameterError where neither is there, or nothing was guessed.
+    """
+    drafting = [step for step in trace.later_steps if step.guesses]
+    alpha = trace.stats.get("alpha")
+    if not drafting or not isinstance(alpha, int | float):
+        raise ParameterError(f"{trace.name} has no step that guessed anything: there is no alpha in it")
+    one_row = _one_row_seconds(trace)
+    by_rows: dict[int, list[float]] = {}
+    for step in trace.later_steps:
+        if step.num_rows > 1:
+            by_rows.setdefault(step.num_rows, []).append(step.seconds.forward / one_row)
+    num_guesses = sum(len(step.guesses) for step in drafting)
+    propose_seconds = sum(step.seconds.propose for step in trace.later_steps)
+    ratio = trace.comparison.get("ratio")
+    tau = trace.stats.get("tau")
+    return Measured(
+        alpha=float(alpha),
+        share=len(drafting) / len(trace.later_steps),
+        mean_draft=num_guesses / len(drafting),
+        costs=Costs(
+            c=propose_seconds / num_guesses / one_row,
+            v=VerifyCurve({rows: median(values) for rows, values in by_rows.items()}),
+        ),
+        tau=tau if isinstance(tau, float) else None,
+        speedup=ratio if isinstance(ratio, float) else None,
+    )
+
+
+def _one_row_seconds(trace: Trace) -> float:
+    seconds, passes = trace.plain.get("forward_seconds"), trace.plain.get("num_passes")
+    if isinstance(seconds, float) and isinstance(passes, int) and seconds > 0 and passes > 0:
+        return seconds / passes
+    plain = [step.seconds.forward for step in trace.later_steps if step.num_rows == 1]
+    if not plain or median(plain) <= 0:
+        raise ParameterError(
+            f"{trace.name} does not tell what a plain pass takes: make the trace with --compare"
+        )
+    return median(plain)
+
+
+def rising(curve: VerifyCurve) -> bool:
+    """Whether v never falls; where it does, what was measured is mostly noise."""
+    return all(low <= high for low, high in pairwise(curve.points.values()))

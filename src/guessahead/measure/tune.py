@@ -1,0 +1,120 @@
+"""Finding the best setting for a model on this machine: threads, drafter, and the largest draft that pays.
+
+The model answers some prompts plainly. Its own answers are then the texts on which each drafter is measured
+(measure_acceptance.py): teacher-forced on what the model writes anyway, that is just what guessing would have
+met. With the measured costs, `stats` says what each drafter gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from guessahead.errors import ParameterError
+from guessahead.measure.formulas import Costs, VerifyCurve
+from guessahead.measure.text_result import Expectation, TextAcceptance, expect, pooled
+from guessahead.measure.texts import measure_text
+
+if TYPE_CHECKING:
+    from guessahead.drafters.base import Drafter
+    from guessahead.engines.base import Engine
+    from guessahead.measure.costs import PassTimes
+    from guessahead.measure.texts import Progress
+    from guessahead.model import LanguageModel
+    from guessahead.types import Int32
+
+# A drafter must promise this much; less is lost in noise, and plain decoding is simpler.
+WORTHWHILE: Final = 1.03
+# The largest draft must be within this share of what a larger one could reach: measured costs are noisy.
+NEARLY: Final = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A prompt and the model's plain answer, as tokens; the first num_prompt_tokens are the prompt."""
+
+    name: str
+    token_ids: Int32
+    num_prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A drafter as measured. problem: why it could not be, and then the rest is None."""
+
+    drafter: str
+    found: TextAcceptance | None = None
+    costs: Costs | None = None
+    expected: Expectation | None = None
+    problem: str | None = None
+
+
+def plain_answers(
+    lm: LanguageModel, prompts: Sequence[tuple[str, str]], max_tokens: int, progress: Progress
+) -> list[Answer]:
+    """The model's own texts: (name, prompt) -> prompt and answer."""
+    answers = []
+    for index, (name, prompt) in enumerate(prompts, start=1):
+        generation = lm.generate(prompt, max_tokens=max_tokens, drafter="none", trace=True)
+        assert generation.trace is not None
+        prompt_ids = generation.trace["prompt_token_ids"]
+        token_ids = np.array([*prompt_ids, *generation.token_ids], np.int32)
+        if len(generation.token_ids) > 1:  # the first token is never guessed
+            answers.append(Answer(name, token_ids, len(prompt_ids)))
+        progress(index, len(prompts))
+    return answers
+
+
+def measure_drafter(
+    name: str,
+    make: Callable[[], Drafter],
+    engine: Engine,
+    answers: Sequence[Answer],
+    passes: PassTimes,
+    *,
+    gamma: int,
+    eos_ids: Sequence[int],
+    progress: Progress,
+) -> Candidate:
+    """One drafter on all answers. A drafter that cannot be made for this model is reported, not raised."""
+    found = []
+    for index, answer in enumerate(answers, start=1):
+        try:
+            drafter = make()
+        except ParameterError as error:
+            return Candidate(name, problem=str(error))
+        measured = measure_text(
+            answer.name,
+            answer.token_ids,
+            engine=engine,
+            drafter=drafter,
+            eos_ids=eos_ids,
+            gamma=gamma,
+            num_given=answer.num_prompt_tokens + 1,
+        )
+        found.append(measured)
+        progress(index, len(answers))
+    together = pooled(name, found)
+    costs = Costs(together.guess_seconds / passes.seconds, passes.v)
+    return Candidate(name, together, costs, expect(together, costs, gamma))
+
+
+def largest_draft(v: VerifyCurve) -> int:
+    """Most guesses of a step that can pay: were all of them right, more would hardly be any faster.
+
+    v is taken as far as it was measured.
+    """
+    speeds = [(gamma + 1) / v(gamma + 1) for gamma in range(1, max(v.points))] or [1.0]
+    return next(gamma for gamma, speed in enumerate(speeds, 1) if speed >= NEARLY * max(speeds))
+
+
+def best(candidates: Sequence[Candidate]) -> Candidate | None:
+    """The one that promises most; None where none promises enough."""
+    known = [each for each in candidates if each.expected is not None and each.expected.gamma > 0]
+    top = max(known, key=lambda each: each.expected.speedup if each.expected else 0.0, default=None)
+    if top is None or top.expected is None or top.expected.speedup < WORTHWHILE:
+        return None
+    return top

@@ -1,0 +1,121 @@
+"""The tensors of safetensors files, memory-mapped. The files are not trusted (see gguf/reader.py).
+
+Format: an 8-byte little-endian length, a JSON header of that length (name -> dtype, shape, data_offsets from
+the header's end), the data. A folder holds model.safetensors, or several files and an index that says which
+tensor is in which.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import stat
+import struct
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from guessahead.errors import ModelError
+from guessahead.models.folders.files import parse_json, read_json
+from guessahead.models.gguf import GGMLType, TensorInfo
+from guessahead.models.gguf.types import Bytes
+
+SINGLE: Final = "model.safetensors"
+INDEX: Final = "model.safetensors.index.json"
+_MAX_HEADER_BYTES: Final = 100 << 20  # the limit that the format's own library sets
+_MAX_DIMENSIONS: Final = 4
+_KINDS: Final = {"F32": GGMLType.F32, "F16": GGMLType.F16, "BF16": GGMLType.BF16}
+_OTHER_BYTES: Final = {"F64": 8, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+
+
+def read_weights(folder: Path) -> dict[str, TensorInfo]:
+    """Name -> tensor (F32, F16 or BF16) of a folder. Tensors of other types are left out."""
+    if not (folder / INDEX).exists():
+        if not (folder / SINGLE).exists():
+            raise ModelError(f"{folder}: there is neither {SINGLE} nor {INDEX}")
+        return read_file(folder / SINGLE)
+    index = folder / INDEX
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise ModelError(f"{index}: damaged: it has no weight_map from tensors to files")
+    files: dict[str, dict[str, TensorInfo]] = {}
+    for name in dict.fromkeys(places.values()):
+        if not name.endswith(".safetensors") or Path(name).name != name:
+            raise ModelError(f"{index}: {name[:80]!r} is not the name of a safetensors file beside it")
+        files[name] = read_file(folder / name)
+    for tensor, name in places.items():
+        if tensor not in files[name] and not tensor.endswith("inv_freq"):
+            raise ModelError(f"{index}: says that {name} holds {tensor[:80]!r}, which it does not")
+    return {tensor: files[name][tensor] for tensor, name in places.items() if tensor in files[name]}
+
+
+def read_file(path: Path) -> dict[str, TensorInfo]:
+    """Name -> tensor (F32, F16 or BF16) of one safetensors file."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ModelError(f"{path}: not a file")
+        with path.open("rb") as stream:
+            num_bytes = path.stat().st_size
+            if num_bytes < 10:
+                raise ModelError(f"{path}: not a safetensors file: only {num_bytes} bytes long")
+            mapped = mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path, a file cut meanwhile
+        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+    return _Header(path, mapped).tensors
+
+
+class _Header:
+    """What the header of one file says, compared with what is there."""
+
+    def __init__(self, path: Path, mapped: mmap.mmap) -> None:
+        self._path = path
+        length = struct.unpack_from("<Q", mapped)[0]
+        if length > min(_MAX_HEADER_BYTES, len(mapped) - 8):
+            self._fail(f"its header claims {length} bytes, more than it can have")
+        self._data = np.frombuffer(mapped, np.uint8)[8 + length :]
+        self._misaligned = 8 + length
+        records: Mapping[str, Any] = parse_json(mapped[8 : 8 + length], path)
+        found = [self._record(name, record) for name, record in records.items() if name != "__metadata__"]
+        for (_, end, first), (start, _, second) in pairwise(sorted(found, key=lambda each: each[:2])):
+            if start < end:
+                self._fail(f"the tensors {first[:60]!r} and {second[:60]!r} overlap")
+        self.tensors = {
+            name: self._tensor(name, records[name], start, end)
+            for start, end, name in found
+            if records[name]["dtype"] in _KINDS
+        }
+
+    def _fail(self, what: str) -> NoReturn:
+        raise ModelError(f"{self._path}: damaged safetensors file: {what}")
+
+    def _record(self, name: str, record: object) -> tuple[int, int, str]:
+        """(first byte, byte after the last, name) of a tensor."""
+        shown = f"the tensor {name[:60]!r}"
+        if not isinstance(record, dict) or not {"dtype", "shape", "data_offsets"} <= record.keys():
+            self._fail(f"{shown} lacks dtype, shape or data_offsets")
+        shape, offsets, dtype = record["shape"], record["data_offsets"], record["dtype"]
+        if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
+            self._fail(f"{shown} has a shape or offsets that are no lists of whole numbers")
+        start, end = offsets
+        if not start <= end <= len(self._data):
+            self._fail(f"{shown} needs bytes {start} to {end} of {len(self._data)} (incomplete download?)")
+        if not isinstance(dtype, str):
+            self._fail(f"{shown} has a dtype that is no text")
+        size = _KINDS[dtype].block_bytes if dtype in _KINDS else _OTHER_BYTES.get(dtype)
+        if size is not None and (len(shape) > _MAX_DIMENSIONS or math.prod(shape) * size != end - start):
+            self._fail(f"{shown} has {end - start} bytes, which does not fit its shape {tuple(shape)[:5]}")
+        return start, end, name
+
+    def _tensor(self, name: str, record: Mapping[str, Any], start: int, end: int) -> TensorInfo:
+        kind = _KINDS[record["dtype"]]
+        data: Bytes = self._data[start:end]
+        if (self._misaligned + start) % kind.block_bytes:
+            data = data.copy()
+        return TensorInfo(name, kind, tuple(record["shape"]), end - start, data)
+
+
+def _are_counts(values: object) -> bool:
+    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)

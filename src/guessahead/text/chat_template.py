@@ -1,0 +1,125 @@
+"""Chat messages to the text a model was trained on: the Jinja template of `tokenizer.chat_template`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import jinja2
+
+from guessahead.errors import ModelError, PromptError
+from guessahead.text.safe_template.budget import Budget, LimitError
+from guessahead.text.safe_template.sandbox import ChatEnvironment, RefusedError, render_limited
+from guessahead.text.tokenizer import Tokenizer
+
+ROLES: Final = ("system", "user", "assistant", "tool")
+
+_MAX_SOURCE_CHARS: Final = 256 * 1024  # the longest published templates have about 20,000 characters
+_MIN_WORK_CHARS: Final = 32_000_000
+_WORK_PER_CHAR: Final = 64  # how often a template may handle every character of the messages
+
+
+class ChatTemplate:
+    """Renders messages. Compiled at the first `render`: a damaged template does not stop raw prompts."""
+
+    def __init__(self, source: str | None, *, bos_token: str = "", eos_token: str = "") -> None:
+        """`source` None: the model has no template, and `render` says so."""
+        self.source: Final = source
+        self._tokens: Final = {"bos_token": bos_token, "eos_token": eos_token}
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, Any], tokenizer: Tokenizer) -> ChatTemplate:
+        """Take `tokenizer.chat_template` and the texts of BOS and EOS. Errors: ModelError if not a string."""
+        source = metadata.get("tokenizer.chat_template")
+        if source is not None and not isinstance(source, str):
+            raise ModelError("tokenizer.chat_template is not a string")
+        eos_id = metadata.get("tokenizer.ggml.eos_token_id")
+        return cls(
+            source,
+            bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),
+            eos_token="" if eos_id is None else tokenizer.token_text(eos_id),
+        )
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        system: str | None = None,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """The prompt; encode it with `tokenizer.encode(text, special=True)`.
+
+        messages: in order, each with a "role" (system, user, assistant, tool) and a "content" string.
+        system: a system message to put first; refused if the messages already begin with one.
+        add_generation_prompt: end with the words that open the assistant's answer.
+        Errors: PromptError if the model has no template, or if it or we refuse the messages; ModelError if
+        the template is damaged or does too much (see template_sandbox).
+        """
+        checked = _checked(messages, system)
+        num_chars = sum(len(value) for message in checked for value in message.values())
+        budget = Budget(max(_MIN_WORK_CHARS, _WORK_PER_CHAR * num_chars))
+        variables = {
+            "messages": checked,
+            "add_generation_prompt": add_generation_prompt,
+            "tools": None,
+            "documents": None,
+            **self._tokens,
+        }
+        try:
+            return render_limited(self._template, variables, budget)
+        except RefusedError as error:
+            raise PromptError(
+                f"the model's chat template refuses these messages: {_one_line(error)}"
+            ) from None
+        except LimitError as error:
+            raise ModelError(f"the model's chat template does too much: {_one_line(error)}") from None
+        except (ModelError, PromptError):
+            raise
+        except Exception as error:  # a template can fail in any way that Python can
+            raise ModelError(
+                f"the model's chat template fails: {type(error).__name__}: {_one_line(error)}"
+            ) from None
+
+    @cached_property
+    def _template(self) -> jinja2.Template:
+        if self.source is None:
+            raise PromptError("the model has no chat template; give it raw text instead (--raw, raw=True)")
+        if len(self.source) > _MAX_SOURCE_CHARS:
+            raise ModelError(f"the model's chat template is longer than {_MAX_SOURCE_CHARS} characters")
+        try:
+            return ChatEnvironment().compile_template(self.source)
+        except jinja2.TemplateSyntaxError as error:
+            raise ModelError(
+                f"the model's chat template is damaged: line {error.lineno}: {_one_line(error.message)}"
+            ) from None
+        except (jinja2.TemplateError, RecursionError, SyntaxError, MemoryError) as error:
+            raise ModelError(f"the model's chat template cannot be compiled: {_one_line(error)}") from None
+
+
+def _checked(messages: Sequence[Mapping[str, str]], system: str | None) -> list[dict[str, str]]:
+    """A copy of the messages, the system message first. Errors: PromptError naming the faulty message."""
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
+        raise PromptError('messages must be a list such as [{"role": "user", "content": "Hello"}]')
+    checked: list[dict[str, str]] = []
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not {"role", "content"} <= message.keys():
+            raise PromptError(f'message {index} must be a mapping with "role" and "content"')
+        if message["role"] not in ROLES:
+            raise PromptError(
+                f"message {index} has the role {message['role']!r}; known are {', '.join(ROLES)}"
+            )
+        for key, value in message.items():
+            if not isinstance(value, str):
+                raise PromptError(f"{key!r} of message {index} must be a string, not {type(value).__name__}")
+        checked.append(dict(message))
+    if not checked:
+        raise PromptError("there is no message to answer")
+    if system is not None:
+        if checked[0]["role"] == "system":
+            raise PromptError("two system messages: one in `system`, one in the messages")
+        checked.insert(0, {"role": "system", "content": system})
+    return checked
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())[:300]

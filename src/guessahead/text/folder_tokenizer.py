@@ -1,0 +1,180 @@
+"""Tokenizer and chat template of a model folder. The `tokenizers` library does what tokenizer.json says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+import tokenizers
+
+from guessahead.errors import ModelError, TokenizerError
+from guessahead.models.folders.files import parse_json, read_bytes, read_json
+from guessahead.text.chat_template import ChatTemplate
+from guessahead.text.sentencepiece import SPACE
+from guessahead.text.tokenizer import Splitter, Tokenizer, checked_text
+from guessahead.text.vocabulary import BYTE, CONTROL, ENDS, NORMAL, UNUSED, USER_DEFINED, Vocabulary
+
+_MAX_ID: Final = 1 << 22  # real vocabularies end below 300,000
+_Result = TypeVar("_Result")
+
+
+def read_text_parts(folder: Path) -> tuple[Tokenizer, ChatTemplate]:
+    """Errors: TokenizerError or ModelError, one line, for what is missing, damaged or not supported."""
+    source = read_bytes(folder / "tokenizer.json")
+    settings = read_json(folder / "tokenizer_config.json") if _has(folder, "tokenizer_config.json") else {}
+    tokenizer = _FolderTokenizer(folder, source, settings)
+    return tokenizer, ChatTemplate(
+        _template(folder, settings),
+        bos_token=_token_text(settings.get("bos_token")) or "",
+        eos_token=_token_text(settings.get("eos_token")) or "",
+    )
+
+
+class _FolderTokenizer(Tokenizer):
+    """What tokenizer.json describes, special tokens included; ids and bytes as in every Tokenizer."""
+
+    def __init__(self, folder: Path, source: bytes, settings: Mapping[str, Any]) -> None:
+        path = folder / "tokenizer.json"
+        layout = parse_json(source, path)
+        _refuse_word_marks(path, layout.get("model"))
+        text = source.decode(errors="replace")
+        built = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
+        plain = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
+        plain.encode_special_tokens = True
+        self._with_special, self._plain = built, plain
+        self._path: Final = path
+        bos_id = self._id_of(settings.get("bos_token"))
+        ends = {i for name in ENDS if (i := built.token_to_id(name)) is not None}
+        ends.update(_configured_ends(folder))
+        if (eos_id := self._id_of(settings.get("eos_token"))) is not None:
+            ends.add(eos_id)
+        tokens, types = self._table(layout)
+        if any(token_id >= len(tokens) for token_id in ends):
+            raise TokenizerError(f"{folder}: a token that ends a text has an id outside the vocabulary")
+        adds_bos = settings.get("add_bos_token")
+        if not isinstance(adds_bos, bool):
+            adds_bos = self._encode_one("a", True) != self._encode_one("a", False)
+        vocabulary = Vocabulary(
+            tokens=tokens,
+            types=types,
+            merges=[],
+            bos_id=bos_id,
+            eos_ids=tuple(sorted(ends)),
+            adds_bos=adds_bos,
+            in_pieces=self._in_pieces(layout),
+        )
+        rule = hashlib.sha256(
+            json.dumps({key: layout.get(key) for key in ("normalizer", "pre_tokenizer", "model")}).encode()
+        ).hexdigest()
+        super().__init__(
+            vocabulary, Splitter("tokenizer.json", rule, lambda part: self.encode(part, bos=False))
+        )
+
+    def encode(self, text: str, *, special: bool = False, bos: bool = True) -> list[int]:
+        if not text:
+            return []
+        engine = self._with_special if special else self._plain
+        ids: list[int] = engine.encode(checked_text(text), add_special_tokens=False).ids
+        if bos and self.adds_bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
+            ids.insert(0, self.bos_id)
+        return ids
+
+    def _fail(self, what: str) -> NoReturn:
+        raise TokenizerError(f"{self._path}: {what}")
+
+    def _encode_one(self, text: str, template: bool) -> list[int]:
+        ids: list[int] = self._with_special.encode(text, add_special_tokens=template).ids
+        return ids
+
+    def _id_of(self, token: object) -> int | None:
+        name = _token_text(token)
+        if name is None:
+            return None
+        found = _guarded(self._path, lambda: self._with_special.token_to_id(name))
+        return None if found is None else int(found)
+
+    def _table(self, layout: Mapping[str, Any]) -> tuple[list[str], list[int]]:
+        """Names and types by id; ids that mean nothing are padding."""
+        ids: dict[str, int] = self._with_special.get_vocab(with_added_tokens=True)
+        if not ids or max(ids.values()) >= _MAX_ID:
+            self._fail(f"its vocabulary is empty, or has ids above {_MAX_ID}")
+        size = max(ids.values()) + 1
+        tokens = [f"[PAD{i}]" for i in range(size)]
+        types = [UNUSED] * size
+        falls_back = bool(layout.get("model", {}).get("byte_fallback"))
+        for name, token_id in ids.items():
+            is_byte = falls_back and len(name) == 6 and name.startswith("<0x") and name.endswith(">")
+            tokens[token_id], types[token_id] = name, BYTE if is_byte else NORMAL
+        for token_id, added in self._with_special.get_added_tokens_decoder().items():
+            types[token_id] = CONTROL if added.special else USER_DEFINED
+        return tokens, types
+
+    def _in_pieces(self, layout: Mapping[str, Any]) -> bool:
+        """Whether tokens are spelt as text with U+2581 for the space, or in stand-ins of bytes."""
+        kind = (layout.get("model") or {}).get("type", "BPE")
+        if kind != "BPE":
+            self._fail(f"tokenizers of the kind {str(kind)[:40]!r} are not supported (only 'BPE')")
+        decoder = json.dumps(layout.get("decoder"), ensure_ascii=False)
+        if '"ByteLevel"' in decoder:
+            return False
+        if SPACE in decoder or '"Metaspace"' in decoder:
+            return True
+        self._fail("its decoder is neither byte-level nor SentencePiece's, which is not supported")
+
+
+def _refuse_word_marks(path: Path, model: object) -> None:
+    """Marks of BERT's kin, which no model here has; the library panics where merges contradict them."""
+    for key in ("continuing_subword_prefix", "end_of_word_suffix"):
+        if isinstance(model, dict) and model.get(key):
+            raise TokenizerError(f"{path}: {key} {str(model[key])[:40]!r} is not supported")
+
+
+def _guarded(path: Path, call: Callable[[], _Result]) -> _Result:
+    try:
+        return call()
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # the Rust library raises plain Exception, or panics (a BaseException)
+        what = " ".join(str(error).split())[:200]
+        raise TokenizerError(f"{path}: damaged, or of an unknown kind: {what}") from None
+
+
+def _configured_ends(folder: Path) -> set[int]:
+    """eos_token_id, one or several, of generation_config.json and config.json."""
+    found: set[int] = set()
+    for name in ("generation_config.json", "config.json"):
+        if not _has(folder, name):
+            continue
+        value = read_json(folder / name).get("eos_token_id")
+        for token_id in value if isinstance(value, list) else [value]:
+            if token_id is None:
+                continue
+            if type(token_id) is not int or token_id < 0:
+                raise TokenizerError(f"{folder / name}: eos_token_id is not an id or a list of ids")
+            found.add(token_id)
+    return found
+
+
+def _template(folder: Path, settings: Mapping[str, Any]) -> str | None:
+    if _has(folder, "chat_template.jinja"):
+        return read_bytes(folder / "chat_template.jinja").decode(errors="replace")
+    value = settings.get("chat_template")
+    if isinstance(value, list):  # several, by name
+        named = [each for each in value if isinstance(each, dict) and each.get("name") == "default"]
+        value = named[0].get("template") if named else None
+    if value is not None and not isinstance(value, str):
+        raise ModelError(f"{folder / 'tokenizer_config.json'}: chat_template is not a text")
+    return value
+
+
+def _token_text(token: object) -> str | None:
+    """A token as tokenizer_config.json spells it: a text, or an object with its content."""
+    text = token.get("content") if isinstance(token, dict) else token
+    return text if isinstance(text, str) else None
+
+
+def _has(folder: Path, name: str) -> bool:
+    return (folder / name).exists()
