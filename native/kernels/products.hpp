@@ -1,4 +1,15 @@
-// Matrix products over the vectors of one instruction set. Included by body.hpp; see there.
+// Matrix products over the vectors of one instruction set. Included by all.hpp; see there. `dots` and
+// `min_dots` come from dots_bytes.hpp, dots_pairs.hpp or dots_scalar.hpp.
+
+template <Format F>
+GA_INLINE FW load_weight(const std::uint8_t* const* p, int k) {
+  if constexpr (F == Format::F16)
+    return halves_at(p, k * 16);
+  else if constexpr (F == Format::BF16)
+    return brains_at(p, k * 16);
+  else
+    return floats_at(p, k * 32);
+}
 
 // The results of one row for the tiles that a vector spans.
 GA_INLINE void put(const Matmul& a, int row, int tile, FW value) {
@@ -17,28 +28,31 @@ GA_INLINE void put(const Matmul& a, int row, int tile, FW value) {
   }
 }
 
-// Scale and minimum of the rows of a tile for one block; those of Q2_K without its inner ones.
-template <Kind K>
+// Scale and minimum of the rows of a tile for one block; without those of halves, which `dots` and `min_dots`
+// apply.
+template <Format F>
 GA_INLINE void load_scales(const std::uint8_t* const* unit, int b, FW& scale, FW& min) {
-  constexpr Geometry g = geometry(K);
-  scale = halves_at(unit, g.scale);
-  if constexpr (g.min >= 0) min = halves_at(unit, g.min);
-  if constexpr (g.inner_mins >= 0) {
+  constexpr TileLayout kTile = tile_layout(F);
+  scale = halves_at(unit, kTile.scale);
+  if constexpr (kTile.min >= 0) min = halves_at(unit, kTile.min);
+  if constexpr (kTile.inner_mins >= 0) {
     scale = mul(scale, to_float(widen_at(unit, 8 * b)));
-    min = neg(mul(min, to_float(widen_at(unit, g.inner_mins + 8 * b))));
+    min = neg(mul(min, to_float(widen_at(unit, kTile.inner_mins + 8 * b))));
   }
-  if constexpr (K == Kind::Q2_K) min = neg(min);
-  if constexpr (K == Kind::IQ4_XS) scale = mul(scale, to_float(plus(widen_at(unit, 8 * b), ints(-32))));
+  if constexpr (info(F).scales == Scales::HalvesMin) min = neg(min);
+  if constexpr (info(F).scales == Scales::SuperOffset)
+    scale = mul(scale, to_float(plus(widen_at(unit, 8 * b), ints(-32))));
 }
 
 // R rows (one group) times the tiles of one vector with int8 activations. The first group fetches the tiles
 // from memory and prefetches ahead (into the next tiles at the end: they lie one after the other); later
 // groups find them in the cache. `step` is 0 where the last vector spans a tile that is not there: it reads
 // the first twice.
-template <Kind K, int R, bool First>
+template <Format F, int R, bool First>
 static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int row) {
-  constexpr Geometry g = geometry(K);
-  constexpr int kPerUnit = g.tile_unit / kBlock, kAhead = 65536;
+  constexpr TileLayout kTile = tile_layout(F);
+  constexpr bool kMinOfHalves = info(F).scales == Scales::HalvesMin;
+  constexpr int kPerUnit = kTile.unit / kBlock, kAhead = 65536;
   const std::uint8_t* unit[kWideTiles];
   for (int t = 0; t < kWideTiles; ++t) unit[t] = a.tiles + (tile - a.first_tile) * a.tile_bytes + t * step;
   const std::size_t at = row * a.quant.k;
@@ -50,17 +64,17 @@ static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int ro
   for (int block = 0; block < a.blocks; block += kPerUnit) {
     if constexpr (First)
       for (int t = 0; t < kWideTiles; ++t)
-        for (int i = 0; i < g.tile_bytes; i += 64) prefetch(unit[t] + kAhead + i);
+        for (int i = 0; i < kTile.bytes; i += 64) prefetch(unit[t] + kAhead + i);
     for (int b = 0; b < kPerUnit; ++b) {
       FW scale, min;
-      load_scales<K>(unit, b, scale, min);
+      load_scales<F>(unit, b, scale, min);
       IW sum[R];
-      dots<K, R>(unit, b, q, sums, sum);
+      dots<F, R>(unit, b, q, sums, sum);
       for (int r = 0; r < R; ++r) {
         acc[r] = fma(to_float(sum[r]), mul(scale, wide_set1(scales + r)), acc[r]);
-        if constexpr (g.min >= 0 && K != Kind::Q2_K) acc[r] = fma(min, wide_set1(scaled_sums + r), acc[r]);
+        if constexpr (kTile.min >= 0 && !kMinOfHalves) acc[r] = fma(min, wide_set1(scaled_sums + r), acc[r]);
       }
-      if constexpr (K == Kind::Q2_K) {
+      if constexpr (kMinOfHalves) {
         min_dots<R>(unit, b, sums, sum);
         for (int r = 0; r < R; ++r) acc[r] = fma(to_float(sum[r]), mul(min, wide_set1(scales + r)), acc[r]);
       }
@@ -69,30 +83,31 @@ static inline void int8_rows(const Matmul& a, int tile, std::size_t step, int ro
       scales += R;
       scaled_sums += R;
     }
-    for (int t = 0; t < kWideTiles; ++t) unit[t] += g.tile_bytes;
+    for (int t = 0; t < kWideTiles; ++t) unit[t] += kTile.bytes;
   }
   for (int r = 0; r < R; ++r) put(a, row + r, tile, acc[r]);
 }
 
-template <Kind K, bool First, int R = kMostRows>
+template <Format F, bool First, int R = kMostRows>
 static inline void int8_group(const Matmul& a, int tile, std::size_t step, int row, int count) {
   if constexpr (R == 1)
-    int8_rows<K, 1, First>(a, tile, step, row);
+    int8_rows<F, 1, First>(a, tile, step, row);
   else if (count == R)
-    int8_rows<K, R, First>(a, tile, step, row);
+    int8_rows<F, R, First>(a, tile, step, row);
   else
-    int8_group<K, First, R - 1>(a, tile, step, row, count);
+    int8_group<F, First, R - 1>(a, tile, step, row, count);
 }
 
-template <Kind K>
+template <Format F>
 static void matmul_int8(const Matmul& a, int tile_begin, int tile_end) {
+  static_assert(has_dots(F), "formats/list.hpp combines codes, an offset and scales that dots does not know");
   const int groups = a.quant.groups();
   for (int tile = tile_begin; tile < tile_end; tile += kWideTiles) {
     const std::size_t step = tile + kWideTiles <= tile_end ? a.tile_bytes : 0;
-    int8_group<K, true>(a, tile, step, 0, a.quant.group_start(1));
+    int8_group<F, true>(a, tile, step, 0, a.quant.group_start(1));
     for (int group = 1; group < groups; ++group) {
       const int row = a.quant.group_start(group);
-      int8_group<K, false>(a, tile, step, row, a.quant.group_start(group + 1) - row);
+      int8_group<F, false>(a, tile, step, row, a.quant.group_start(group + 1) - row);
     }
   }
 }
@@ -104,22 +119,22 @@ static inline int group_size(int rows_left) {
 }
 
 // R rows times T vectors of tiles with f32 activations: per block one chain of 32 fused multiply-adds, then
-// one add. All quantised kinds share the functions for K = Q8_0; `kind` says which it is.
-template <Kind K, int R, int T>
-static inline void float_rows(const Matmul& a, Kind kind, int tile, std::size_t step, int row) {
+// one add. All quantised formats share the functions for F = Q8_0; `format` says which it is.
+template <Format F, int R, int T>
+static inline void float_rows(const Matmul& a, Format format, int tile, std::size_t step, int row) {
   constexpr int kTiles = T * kWideTiles,
-                kBytes = is_quantised(K) ? kBlock * kLanes * 4 : geometry(K).tile_bytes;
+                kBytes = is_quantised(F) ? kBlock * kLanes * 4 : tile_layout(F).bytes;
   FW total[T][R];
   for (auto& t : total)
     for (FW& f : t) f = wide_zero();
   const float* x = a.x + row * a.x_stride;
   for (int b = 0; b < a.blocks; ++b) {
-    float scratch[is_quantised(K) ? kTiles * kBlock * kLanes : 1];
+    float scratch[is_quantised(F) ? kTiles * kBlock * kLanes : 1];
     const std::uint8_t* w[kTiles];
     for (int t = 0; t < kTiles; ++t) {
       const std::uint8_t* tiles = a.tiles + (tile - a.first_tile) * a.tile_bytes + t * step;
-      if constexpr (is_quantised(K)) {
-        unpack_block(kind, tiles, b, scratch + t * kBlock * kLanes);
+      if constexpr (is_quantised(F)) {
+        unpack_block(format, tiles, b, scratch + t * kBlock * kLanes);
         w[t] = reinterpret_cast<const std::uint8_t*>(scratch + t * kBlock * kLanes);
       } else {
         w[t] = tiles + static_cast<std::size_t>(b) * kBytes;
@@ -131,7 +146,7 @@ static inline void float_rows(const Matmul& a, Kind kind, int tile, std::size_t 
       for (FW& f : t) f = wide_zero();
     for (int k = 0; k < kBlock; ++k) {
       for (int t = 0; t < T; ++t) {
-        const FW weight = load_weight<K>(w + t * kWideTiles, k);
+        const FW weight = load_weight<F>(w + t * kWideTiles, k);
         for (int r = 0; r < R; ++r) {
           const FW xk = wide_set1(x + r * a.x_stride + b * kBlock + k);
           sum[t][r] = fma(weight, xk, sum[t][r]);
@@ -145,18 +160,19 @@ static inline void float_rows(const Matmul& a, Kind kind, int tile, std::size_t 
     for (int r = 0; r < R; ++r) put(a, row + r, tile + t * kWideTiles, total[t][r]);
 }
 
-template <Kind K, int T, int R = kMostRows>
-static inline void float_group(const Matmul& a, Kind kind, int tile, std::size_t step, int row, int count) {
+template <Format F, int T, int R = kMostRows>
+static inline void float_group(const Matmul& a, Format format, int tile, std::size_t step, int row,
+                               int count) {
   if constexpr (R == 1)
-    float_rows<K, 1, T>(a, kind, tile, step, row);
+    float_rows<F, 1, T>(a, format, tile, step, row);
   else if (count == R)
-    float_rows<K, R, T>(a, kind, tile, step, row);
+    float_rows<F, R, T>(a, format, tile, step, row);
   else
-    float_group<K, T, R - 1>(a, kind, tile, step, row, count);
+    float_group<F, T, R - 1>(a, format, tile, step, row, count);
 }
 
-template <Kind K>
-static void float_tiles(const Matmul& a, Kind kind, int tile_begin, int tile_end) {
+template <Format F>
+static void float_tiles(const Matmul& a, Format format, int tile_begin, int tile_end) {
   constexpr int kTiles = 2 * kWideTiles;
   int tile = tile_begin;
   for (; tile < tile_end; tile += kTiles) {
@@ -164,16 +180,16 @@ static void float_tiles(const Matmul& a, Kind kind, int tile_begin, int tile_end
     for (int row = 0, count; row < a.rows; row += count) {
       count = group_size(a.rows - row);
       if (two) {
-        float_group<K, 2>(a, kind, tile, a.tile_bytes, row, count);
+        float_group<F, 2>(a, format, tile, a.tile_bytes, row, count);
         continue;
       }
       for (int t = tile; t < tile_end; t += kWideTiles)
-        float_group<K, 1>(a, kind, t, t + kWideTiles <= tile_end ? a.tile_bytes : 0, row, count);
+        float_group<F, 1>(a, format, t, t + kWideTiles <= tile_end ? a.tile_bytes : 0, row, count);
     }
   }
 }
 
-template <Kind K>
+template <Format F>
 static void matmul_float(const Matmul& a, int tile_begin, int tile_end) {
-  float_tiles<is_quantised(K) ? Kind::Q8_0 : K>(a, K, tile_begin, tile_end);
+  float_tiles<is_quantised(F) ? Format::Q8_0 : F>(a, F, tile_begin, tile_end);
 }

@@ -14,12 +14,11 @@ _Int32 = _npt.NDArray[_np.int32]
 _Float32 = _npt.NDArray[_np.float32]
 _Float64 = _npt.NDArray[_np.float64]
 
-FORMATS: _Sequence[str]  # of files
-KINDS: _Sequence[str]  # what they become in memory
+FORMATS: _Sequence[str]
 PAGE: int
 
 def isa(wanted: str = "") -> str:
-    """Name of the instruction set that runs; "" = the best one. ValueError where it cannot be used."""
+    """Name of the instruction set that runs; "" = GUESSAHEAD_ISA, else the best. ValueError where it cannot be used."""
 
 def isas() -> list[str]:
     """Names of the instruction sets that can be used here, the best first."""
@@ -70,7 +69,7 @@ class Matrix:
     @property
     def num_bytes(self) -> int: ...
     @property
-    def kind(self) -> str: ...
+    def format(self) -> str: ...
     def dequantise(self) -> _Float32:
         """All values, float32[n, k]."""
 

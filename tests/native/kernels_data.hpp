@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "../../native/tiles.hpp"
+#include "formats/halves.hpp"
+#include "isa/kernels.hpp"
 
 enum class Style { Plain, Tiny, Huge, Subnormal, Ties, Odd, Count };
 constexpr int kStyles = static_cast<int>(Style::Count);
@@ -90,6 +91,14 @@ struct Results {
   // Architectures make and pass on different not-a-numbers: one is as good as another.
   void add(float value) {
     words.push_back(value != value ? 0x7fc00000u : std::bit_cast<std::uint32_t>(value));
+  }
+  void add(double value) {
+    const auto bits = std::bit_cast<std::uint64_t>(value == value ? value : std::nan(""));
+    words.push_back(static_cast<std::uint32_t>(bits));
+    words.push_back(static_cast<std::uint32_t>(bits >> 32));
+  }
+  void add(const std::vector<double>& values) {
+    for (const double value : values) add(value);
   }
   void add(const std::vector<float>& values) {
     for (const float value : values) add(value);

@@ -17,35 +17,36 @@ using namespace ga;
 
 // ---- matrix products ----
 
-std::vector<std::uint8_t> file_row(Kind kind, int k, Style style, Noise& noise) {
-  std::vector<std::uint8_t> row(file_row_bytes(kind, k));
+std::vector<std::uint8_t> file_row(Format format, int k, Style style, Noise& noise) {
+  std::vector<std::uint8_t> row(file_row_bytes(format, k));
   for (auto& byte : row) byte = static_cast<std::uint8_t>(noise.bits());
-  const auto [name, same_kind, block, bytes, scale_at, min_at] = layout(own_format(kind));
-  for (std::size_t at = 0; at < row.size(); at += bytes) {
-    if (kind == Kind::F32 || kind == Kind::BF16) {
-      const auto value = std::bit_cast<std::uint32_t>(noise.value(style)) >> (kind == Kind::BF16 ? 16 : 0);
-      std::memcpy(&row[at], &value, bytes);
+  const FormatInfo& layout = info(format);
+  for (std::size_t at = 0; at < row.size(); at += layout.bytes) {
+    if (format == Format::F32 || format == Format::BF16) {
+      const auto value =
+          std::bit_cast<std::uint32_t>(noise.value(style)) >> (format == Format::BF16 ? 16 : 0);
+      std::memcpy(&row[at], &value, layout.bytes);
       continue;
     }
     const std::uint16_t scale = noise.half(style);
     const std::uint16_t min = noise.half(style);
-    std::memcpy(&row[at + std::max(scale_at, 0)], &scale, 2);
-    if (min_at >= 0) std::memcpy(&row[at + min_at], &min, 2);
+    std::memcpy(&row[at + std::max(layout.scale_at, 0)], &scale, 2);
+    if (layout.min_at >= 0) std::memcpy(&row[at + layout.min_at], &min, 2);
   }
   return row;
 }
 
-std::vector<std::uint8_t> weight(Kind kind, int n, int k, Style style, Noise& noise) {
+std::vector<std::uint8_t> weight(Format format, int n, int k, Style style, Noise& noise) {
   const int tiles = (n + kLanes - 1) / kLanes;
-  std::vector<std::uint8_t> packed(tiles * tile_bytes(kind, k));
+  std::vector<std::uint8_t> packed(tiles * tile_bytes(format, k));
   for (int tile = 0; tile < tiles; ++tile) {
     std::vector<std::vector<std::uint8_t>> rows;
     const std::uint8_t* from[kLanes] = {};
     for (int i = 0; i < kLanes && tile * kLanes + i < n; ++i) {
-      rows.push_back(file_row(kind, k, style, noise));
+      rows.push_back(file_row(format, k, style, noise));
       from[i] = rows.back().data();
     }
-    pack_tile(kind, from, k, packed.data() + tile * tile_bytes(kind, k));
+    pack_tile(format, from, k, packed.data() + tile * tile_bytes(format, k));
   }
   return packed;
 }
@@ -84,32 +85,32 @@ struct Quantised {
 };
 
 struct Shape {
-  Kind kind;
+  Format format;
   int n, k, rows;
   Style style;
 };
 
 void product(const Kernels& kernels, const Shape& shape, std::uint64_t seed, Results& results) {
-  const auto [kind, n, k, rows, style] = shape;
+  const auto [format, n, k, rows, style] = shape;
   const int tiles = (n + kLanes - 1) / kLanes, split = 2 * (rows % (tiles / 2 + 1));
-  const std::size_t bytes = tile_bytes(kind, k), x_stride = k + 8, out_stride = n + 3;
+  const std::size_t bytes = tile_bytes(format, k), x_stride = k + 8, out_stride = n + 3;
   Noise noise(seed);
-  const auto packed = weight(kind, n, k, style, noise);
+  const auto packed = weight(format, n, k, style, noise);
   const auto x = noise.values(rows * x_stride, style), bias = noise.values(tiles * kLanes, style);
   const auto before = noise.values(rows * out_stride, style);
   const Quantised quantised(kernels, x, x_stride, rows, k);
-  if (kind == Kind::Q8_0) quantised.record(results);
+  if (format == Format::Q8_0) quantised.record(results);
   for (const auto* route : {kernels.matmul_int8, kernels.matmul_float}) {
-    if (route[static_cast<int>(kind)] == nullptr) continue;
+    if (route[static_cast<int>(format)] == nullptr) continue;
     auto out = before;
     Matmul job{packed.data(),  0,          bytes,      n,
                k / kBlock,     rows,       x.data(),   x_stride,
                quantised.rows, out.data(), out_stride, rows % 3 == 0 ? nullptr : bias.data(),
                rows % 2 == 0};
-    route[static_cast<int>(kind)](job, 0, split);
+    route[static_cast<int>(format)](job, 0, split);
     job.tiles += split * bytes;
     job.first_tile = split;
-    route[static_cast<int>(kind)](job, split, tiles);
+    route[static_cast<int>(format)](job, split, tiles);
     results.add(out);
   }
 }
@@ -117,14 +118,14 @@ void product(const Kernels& kernels, const Shape& shape, std::uint64_t seed, Res
 void products(const Kernels& kernels, Results& results) {
   constexpr int kOutputs[] = {29, 8, 1, 24, 13, 40, 7}, kBlocks[] = {1, 5, 8, 2};
   int turn = 0;
-  for (int kind = 0; kind < kNumKinds; ++kind)
+  for (int format = 0; format < kNumFormats; ++format)
     for (int rows = 1; rows <= 17; ++rows)
       for (int style = 0; style < kStyles; ++style, ++turn) {
-        const int unit = geometry(static_cast<Kind>(kind)).tile_unit;
+        const int unit = tile_layout(static_cast<Format>(format)).unit;
         const int n = kOutputs[turn % 7], k = unit == 256 ? 256 * (1 + turn % 2) : 32 * kBlocks[turn % 4];
-        results.begin(std::string(kFormats[kind].name) + ", " + std::to_string(rows) + " rows, n " +
+        results.begin(std::string(kFormats[format].name) + ", " + std::to_string(rows) + " rows, n " +
                       std::to_string(n) + ", k " + std::to_string(k) + ", " + kStyleNames[style]);
-        product(kernels, {static_cast<Kind>(kind), n, k, rows, static_cast<Style>(style)}, turn, results);
+        product(kernels, {static_cast<Format>(format), n, k, rows, static_cast<Style>(style)}, turn, results);
       }
 }
 
@@ -207,11 +208,47 @@ void attention(const Kernels& kernels, Results& results) {
       }
 }
 
+// ---- scans of logits ----
+
+void scan(const Kernels& kernels, int n, Style style, Results& results) {
+  Noise noise(100 * n + static_cast<int>(style));
+  const std::vector<float> row = noise.values(n, style);
+  const std::vector<double> wide(row.begin(), row.end());
+  std::vector<double> maxima((n + 127) / 128);
+  kernels.block_maxima(row.data(), n, maxima.data());
+  results.add(maxima);
+  kernels.block_maxima_double(wide.data(), n, maxima.data());
+  results.add(maxima);
+  for (const double scale : {0.1, 1.0, 10.0}) {
+    results.add(kernels.sum_exp(row.data(), n, 4.0, scale));
+    results.add(kernels.sum_exp_double(wide.data(), n, 4.0, scale));
+  }
+  const int padded = (n + 7) / 8 * 8;
+  std::vector<double> distances(padded);
+  for (int i = 0; i < n; ++i) distances[i] = -8.0 * std::fabs(wide[i]);
+  std::vector<std::int64_t> weights(padded);
+  std::vector<std::int32_t> buckets(padded);
+  kernels.weigh(distances.data(), padded, weights.data(), buckets.data());
+  for (int i = 0; i < n; ++i) {
+    results.add(static_cast<double>(weights[i]));
+    results.add(buckets[i]);
+  }
+}
+
+void scans(const Kernels& kernels, Results& results) {
+  for (int style = 0; style < kStyles; ++style)
+    for (const int n : {1, 7, 8, 16, 127, 128, 129, 300}) {
+      results.begin("scan of " + std::to_string(n) + ", " + kStyleNames[style]);
+      scan(kernels, n, static_cast<Style>(style), results);
+    }
+}
+
 Results run(const Kernels& kernels) {
   Results results;
   products(kernels, results);
   row_functions(kernels, results);
   attention(kernels, results);
+  scans(kernels, results);
   return results;
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import IO, Any, Final
 
 import click
@@ -50,7 +49,7 @@ def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
     from guessahead.measure.bench.kernels import bench_kernels
 
     try:
-        isa = _native.isa(os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa)
+        isa = _native.isa(isa or "")
     except ValueError as error:
         raise ParameterError(str(error)) from None
     threads = num_threads(values)
@@ -58,7 +57,7 @@ def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
         document = bench_kernels(
             _native.Pool(threads),
             isa,
-            formats=values["formats"] or tuple(_native.KINDS),
+            formats=values["formats"] or tuple(_native.FORMATS),
             shapes=values["shapes"],
             rows=values["rows"],
             num_rounds=values["repeat"],

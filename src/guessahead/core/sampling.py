@@ -1,7 +1,7 @@
 """`choose`: from a row of logits to one token. The parameters' ranges, and the plain twin of the native rule.
 
 The rule is a pure function of the logits and of a `Choice`, so verification applies it along a drafted path
-and finds exactly what plain decoding would have chosen. This file is its definition: native/choose.cpp
+and finds exactly what plain decoding would have chosen. This file is its definition: native/choose/
 skips work, but yields the same token for every row, to the bit. All arithmetic is float64 (IEEE 754, round
 to nearest even), each operation is rounded by itself, and `exp` and `log` are the two functions below.
 

@@ -127,11 +127,10 @@ class NativeEngine:
             raise ParameterError(f"activations is {activations!r}; it must be one of {known}")
         if cache not in CACHES:
             raise ParameterError(f"cache is {cache!r}; it must be one of {', '.join(CACHES)}")
-        isa = os.environ.get("GUESSAHEAD_ISA", "") if isa is None else isa
         try:
-            _native.isa(isa)
+            isa = _native.isa(isa or "")
         except ValueError as error:
-            raise ParameterError(f"{error} (GUESSAHEAD_ISA)") from None
+            raise ParameterError(str(error)) from None
         checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
         config = checkpoint.config
         if context is not None and not 1 <= context <= config.context_length:

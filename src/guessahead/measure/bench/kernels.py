@@ -78,8 +78,8 @@ class Timing:
 def cases(formats: Sequence[str], shapes: Sequence[tuple[int, int]]) -> tuple[list[Case], list[Case]]:
     """All pairs that can be, and those that cannot (k is no multiple of the format's block)."""
     for name in formats:
-        if name not in _native.KINDS:
-            raise ParameterError(f"there are no kernels for {name!r}; known: {', '.join(_native.KINDS)}")
+        if name not in _native.FORMATS:
+            raise ParameterError(f"there are no kernels for {name!r}; known: {', '.join(_native.FORMATS)}")
     every = [Case(name, k, n) for name in formats for k, n in shapes]
     fitting = [case for case in every if case.k % GGMLType[case.format].block_size == 0]
     return fitting, [case for case in every if case not in fitting]

@@ -1,0 +1,175 @@
+#include "choose/chooser.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "choose/filters.hpp"
+#include "choose/math.hpp"
+
+namespace ga {
+namespace {
+
+using choosing::Cutoff;
+using choosing::kInfinity;
+using choosing::kScanBlock;
+using choosing::Noise;
+using choosing::Row;
+using choosing::scratch;
+
+constexpr double kBannedBias = -100.0;
+constexpr double kMaxLogit = 1e300;
+
+// The running winner of distance + noise.
+struct Best {
+  double score;
+  size_t id;
+  bool offer(double challenger, size_t challenger_id) {
+    if (!(challenger > score || (challenger == score && challenger_id < id))) return false;
+    score = challenger;
+    id = challenger_id;
+    return true;
+  }
+};
+
+// The arg max of distance + noise over the tokens that the cutoff keeps and whose distance is at least
+// `floor`. Starts from the most likely token, so that in most blocks no hash comes near the winner so far.
+template <class Value>
+size_t sample(const Row<Value>& row, const Noise& noise, Cutoff cutoff, double floor) {
+  Best best{Noise::gumbel(noise.hash(row.arg_max)), row.arg_max};
+  for (size_t block = 0; block < row.num_blocks(); ++block) {
+    const double block_max = (*row.block_max)[block];
+    const double reach = row.distance(block_max);
+    if (block_max < cutoff.value || reach < floor || best.score - reach > Noise::kLargest) continue;
+    uint64_t bar = Noise::bar(best.score - reach);
+    for (size_t id = block * kScanBlock; id < row.block_end(block); ++id) {
+      const uint64_t hash = noise.hash(id);
+      if (hash < bar) [[likely]]
+        continue;
+      const double value = row.value(id), distance = row.distance(value);
+      if (!cutoff.keeps(value, id) || distance < floor) continue;  // keeps() refuses NaN
+      if (best.offer(distance + Noise::gumbel(hash), id)) bar = Noise::bar(best.score - reach);
+    }
+  }
+  return best.id;
+}
+
+}  // namespace
+
+uint32_t& TokenCounts::slot_of(int32_t token) {
+  const size_t mask = slots_.size() - 1;
+  size_t i = (static_cast<uint32_t>(token) * 0x9E3779B1u >> 7) & mask;
+  while (slots_[i] != 0 && entries_[slots_[i] - 1].id != token) i = (i + 1) & mask;
+  return slots_[i];
+}
+
+void TokenCounts::add(int32_t token, bool is_output) {
+  if (2 * entries_.size() >= slots_.size()) {
+    slots_.assign(std::max<size_t>(64, 4 * slots_.size()), 0);
+    for (uint32_t i = 0; i < entries_.size(); ++i) slot_of(entries_[i].id) = i + 1;
+  }
+  uint32_t& slot = slot_of(token);
+  if (slot == 0) {
+    entries_.push_back({token, 0});
+    slot = static_cast<uint32_t>(entries_.size());
+  }
+  entries_[slot - 1].in_output += is_output ? 1 : 0;
+}
+
+Chooser::Chooser(ChoiceParams params, const int32_t* history, size_t n, size_t prompt_length)
+    : params_(std::move(params)), length_(n), prompt_length_(prompt_length), first_(n) {
+  greedy_ = params_.temperature < 1e-4 || params_.top_k == 1;
+  penalised_ = params_.repetition_penalty != 1.0 || params_.frequency_penalty != 0.0 ||
+               params_.presence_penalty != 0.0;
+  if (penalised_)
+    for (size_t i = 0; i < n; ++i) count(history[i], i);
+}
+
+void Chooser::push(int32_t token) {
+  if (penalised_) count(token, length_);
+  ++length_;
+}
+
+void Chooser::count(int32_t token, size_t index) {
+  if (token >= 0) counts_.add(token, index >= prompt_length_);
+}
+
+bool Chooser::bans_eos() const {
+  const size_t num_output = length_ > prompt_length_ ? length_ - prompt_length_ : 0;
+  return !params_.eos_ids.empty() && static_cast<int64_t>(num_output) < params_.min_tokens;
+}
+
+bool Chooser::is_adjusting() const {
+  return !counts_.entries().empty() || !params_.bias.empty() || bans_eos();
+}
+
+void Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out) const {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  out.resize(vocab);
+  for (size_t i = 0; i < vocab; ++i) {
+    const float number = logits[i] >= -kLargest ? logits[i] : -std::numeric_limits<float>::infinity();
+    out[i] = static_cast<double>(number < kLargest ? number : kLargest);
+  }
+  for (const TokenCounts::Entry& seen : counts_.entries()) {
+    if (static_cast<size_t>(seen.id) >= vocab) continue;
+    double& value = out[static_cast<size_t>(seen.id)];
+    value = value > 0.0 ? value / params_.repetition_penalty : value * params_.repetition_penalty;
+    if (seen.in_output > 0)
+      value = value - (params_.frequency_penalty * seen.in_output + params_.presence_penalty);
+    value = std::min(value, kMaxLogit);
+  }
+  for (const auto& [id, bias] : params_.bias) {
+    if (id < 0 || static_cast<size_t>(id) >= vocab) continue;
+    double& value = out[static_cast<size_t>(id)];
+    value = bias <= kBannedBias ? -kInfinity : std::min(value + bias, kMaxLogit);
+  }
+  if (bans_eos())
+    for (int32_t id : params_.eos_ids)
+      if (id >= 0 && static_cast<size_t>(id) < vocab) out[static_cast<size_t>(id)] = -kInfinity;
+}
+
+// Where every adjusted logit is -inf: the lowest id that is not banned, 0 if all are.
+int32_t Chooser::lowest_allowed(size_t vocab) const {
+  std::vector<bool> banned(vocab, false);
+  const auto ban = [&](int32_t id) {
+    if (id >= 0 && static_cast<size_t>(id) < vocab) banned[static_cast<size_t>(id)] = true;
+  };
+  for (const auto& [id, bias] : params_.bias)
+    if (bias <= kBannedBias) ban(id);
+  if (bans_eos())
+    for (int32_t id : params_.eos_ids) ban(id);
+  const auto allowed = std::find(banned.begin(), banned.end(), false);
+  return allowed == banned.end() ? 0 : static_cast<int32_t>(allowed - banned.begin());
+}
+
+template <class Value>
+int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t vocab, double* maximum) const {
+  Row<Value> row = choosing::scan(kernels, values, vocab);
+  *maximum = row.maximum;
+  if (row.maximum == -kInfinity) return lowest_allowed(vocab);
+  if (greedy_ || row.maximum == kInfinity) return static_cast<int32_t>(row.arg_max);
+  row.inverse_temperature = 1.0 / params_.temperature;
+  const Noise noise(params_.seed, params_.stream, length_);
+  const double floor = params_.min_p > 0.0 ? choosing::log(params_.min_p) : -kInfinity;
+  Cutoff cutoff;
+  if (params_.top_k > 0)
+    cutoff = choosing::top_k_cutoff(row, static_cast<size_t>(params_.top_k), params_.top_p);
+  else if (params_.top_p < 1.0)
+    cutoff = choosing::top_p_cutoff(row, params_.top_p);
+  return static_cast<int32_t>(sample(row, noise, cutoff, floor));
+}
+
+int32_t Chooser::choose(const Kernels& kernels, const float* logits, size_t vocab) const {
+  if (vocab == 0) return 0;
+  if (length_ - first_ < params_.forced.size()) return params_.forced[length_ - first_];
+  if (!is_adjusting()) {
+    double maximum;
+    const int32_t token = decide(kernels, logits, vocab, &maximum);
+    if (maximum < kInfinity) return token;  // +inf has to be made finite first
+  }
+  std::vector<double>& adjusted = scratch().adjusted;
+  adjust(logits, vocab, adjusted);
+  double maximum;
+  return decide(kernels, adjusted.data(), vocab, &maximum);
+}
+
+}  // namespace ga

@@ -1,0 +1,73 @@
+// From a row of logits to one token: the native side of src/guessahead/sampling.py, which defines the rule.
+// The same token for every row, to the bit; this side only skips work that cannot matter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "isa/kernels.hpp"
+
+namespace ga {
+
+// SamplingParams and the fixed part of a Choice. Ranges are checked in Python (sampling.validate).
+struct ChoiceParams {
+  double temperature = 0.0;
+  int32_t top_k = 0;
+  double top_p = 1.0;
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;
+  double frequency_penalty = 0.0;
+  double presence_penalty = 0.0;
+  std::vector<std::pair<int32_t, double>> bias;
+  std::vector<int32_t> eos_ids;
+  int64_t min_tokens = 0;
+  uint64_t seed = 0;
+  uint32_t stream = 0;
+  std::vector<int32_t> forced;
+};
+
+// The distinct tokens of a history, and how often each stands in the output part. A small hash table.
+class TokenCounts {
+ public:
+  struct Entry {
+    int32_t id;
+    int32_t in_output;
+  };
+  void add(int32_t token, bool is_output);
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  uint32_t& slot_of(int32_t token);
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> slots_;  // 1 + index into entries_, 0 = free; the size is a power of two
+};
+
+// Chooses along one path: choose, push what was chosen, choose, ... The history is read by the constructor
+// only, and only where a penalty needs it. One thread at a time; scratch memory belongs to the thread.
+class Chooser {
+ public:
+  Chooser(ChoiceParams params, const int32_t* history, size_t n, size_t prompt_length);
+  int32_t choose(const Kernels& kernels, const float* logits, size_t vocab) const;
+  void push(int32_t token);
+
+ private:
+  bool bans_eos() const;
+  bool is_adjusting() const;
+  void count(int32_t token, size_t index);
+  void adjust(const float* logits, size_t vocab, std::vector<double>& out) const;
+  int32_t lowest_allowed(size_t vocab) const;
+  template <class Value>
+  int32_t decide(const Kernels& kernels, const Value* values, size_t vocab, double* maximum) const;
+
+  ChoiceParams params_;
+  bool greedy_;
+  bool penalised_;
+  size_t length_;
+  size_t prompt_length_;
+  size_t first_;  // length_ at the beginning: how much of `forced` was pushed is the difference
+  TokenCounts counts_;
+};
+
+}  // namespace ga

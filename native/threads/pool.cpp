@@ -1,0 +1,100 @@
+#include "threads/pool.hpp"
+
+#include <sched.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace ga {
+namespace {
+
+// Some 200 microseconds: longer than the gap between passes of a decoding loop. (Waking a worker that sleeps
+// takes 30, in every pass of a drafter.)
+constexpr int kSpins = 16000;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// The floating-point control word of the current thread, set to the defaults while this object lives.
+class PlainFloats {
+ public:
+#if defined(__x86_64__)
+  PlainFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ~PlainFloats() { _mm_setcsr(saved_); }
+
+ private:
+  const unsigned saved_;
+#elif defined(__aarch64__)
+  PlainFloats() {
+    asm volatile("mrs %0, fpcr" : "=r"(saved_));
+    asm volatile("msr fpcr, %0" ::"r"(std::uint64_t{0}));
+  }
+  ~PlainFloats() { asm volatile("msr fpcr, %0" ::"r"(saved_)); }
+
+ private:
+  std::uint64_t saved_;
+#endif
+};
+
+}  // namespace
+
+Pool::Pool(int threads) : size_(threads) {
+  for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+}
+
+Pool::~Pool() {
+  stop_.store(true);
+  round_.fetch_add(1);
+  round_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Pool::serve(int worker) {
+  std::uint32_t seen = 0;
+  while (true) {
+    for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) pause();
+    round_.wait(seen, std::memory_order_acquire);
+    ++seen;
+    if (stop_.load()) return;
+    {
+      const PlainFloats guard;
+      (*job_)(worker);
+    }
+    barrier();
+  }
+}
+
+void Pool::run(const std::function<void(int)>& job) {
+  const std::lock_guard lock(mutex_);
+  const PlainFloats guard;
+  job_ = &job;
+  if (size_ > 1) {
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
+  }
+  job(0);
+  barrier();
+}
+
+void Pool::barrier() {
+  if (size_ == 1) return;
+  const std::uint32_t phase = phase_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == size_ - 1) {
+    arrived_.store(0, std::memory_order_relaxed);
+    phase_.store(phase + 1, std::memory_order_release);
+    return;
+  }
+  for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
+    if (spins < kSpins)
+      pause();
+    else
+      sched_yield();
+  }
+}
+
+}  // namespace ga

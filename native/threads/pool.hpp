@@ -1,0 +1,101 @@
+// A few workers that run one job together. The caller is worker 0.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace ga {
+
+class Pool {
+ public:
+  explicit Pool(int threads);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  int size() const { return size_; }
+
+  // Runs job(worker) on every worker and returns when all are done; one job at a time, whoever asks. Each
+  // worker starts with the same floating-point settings (round to nearest, denormals kept): other libraries
+  // change them per thread.
+  void run(const std::function<void(int)>& job);
+
+  // Inside a job: waits until every worker has come here.
+  void barrier();
+
+ private:
+  void serve(int worker);
+
+  const int size_;
+  std::mutex mutex_;  // of the running job
+  const std::function<void(int)>* job_ = nullptr;
+  alignas(64) std::atomic<std::uint32_t> round_{0};  // counts jobs; workers wait for it to change
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<std::uint32_t> phase_{0};  // counts barriers
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+// Hands out [0, total) one by one to whoever asks.
+class Claims {
+ public:
+  Claims(std::atomic<int>& next, int total) : next_(next), total_(total) {}
+  bool take(int& item) { return (item = next_.fetch_add(1, std::memory_order_relaxed)) < total_; }
+
+ private:
+  std::atomic<int>& next_;
+  const int total_;
+};
+
+// One counter per worker, each on its own cache line.
+struct alignas(64) Counter {
+  std::atomic<int> next{0};
+};
+
+// Hands out [0, total): to each worker its own range first, then what is left of the others'.
+class OwnRange {
+ public:
+  OwnRange(int total, int workers, Counter* counters, int worker)
+      : total_(total), workers_(workers), counters_(counters), victim_(worker) {}
+  bool take(int& item) {
+    for (; tried_ < workers_; ++tried_, victim_ = (victim_ + 1) % workers_) {
+      item = victim_ * total_ / workers_ + counters_[victim_].next.fetch_add(1, std::memory_order_relaxed);
+      if (item < (victim_ + 1) * total_ / workers_) return true;
+    }
+    return false;
+  }
+
+ private:
+  const int total_, workers_;
+  Counter* counters_;
+  int victim_, tried_ = 0;
+};
+
+// Hands out the items of a list per worker: first one's own, then what is left of the others'. So each worker
+// keeps to its own part of memory, and a stolen core does not stall the rest.
+template <class Item>
+class OwnFirst {
+ public:
+  OwnFirst(const std::vector<std::vector<Item>>& lists, Counter* counters, int worker)
+      : lists_(lists), counters_(counters), own_(worker % lists.size()), victim_(own_) {}
+  const Item* take() {
+    const int workers = static_cast<int>(lists_.size());
+    for (; tried_ < workers; victim_ = (own_ + ++tried_) % workers) {
+      const auto& list = lists_[victim_];
+      const int item = counters_[victim_].next.fetch_add(1, std::memory_order_relaxed);
+      if (item < static_cast<int>(list.size())) return &list[item];
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::vector<std::vector<Item>>& lists_;
+  Counter* counters_;
+  const int own_;
+  int victim_, tried_ = 0;
+};
+
+}  // namespace ga
