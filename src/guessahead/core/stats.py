@@ -8,16 +8,19 @@ pass. v = time of a verifying pass over that of a one-row target pass.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guessahead.errors import ParameterError
+
+if TYPE_CHECKING:
+    from guessahead.types import Gamma
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Raw counters; every rate is derived. Times are seconds, without what the reader does between steps.
 
-    gamma: guesses per step; None = the controller decided.
+    gamma: guesses per step, or "auto" where the controller decided.
     num_tokens: tokens emitted. num_prompt_passes, num_passes: target passes of the first step (the prompt),
         and of all later ones.
     num_steps: steps after the first one. num_drafted, num_tested, num_accepted: guesses proposed, looked at
@@ -32,7 +35,7 @@ class Stats:
     """
 
     drafter: str
-    gamma: int | None
+    gamma: Gamma
     num_prompt_tokens: int
     num_tokens: int
     num_prompt_passes: int
@@ -117,12 +120,19 @@ _RATES = (
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepSeconds:
     """Seconds of one step: the drafter's part, the target's pass, and all else."""
 
     propose: float
     forward: float
     rest: float
+
+    @property
+    def whole(self) -> float:
+        return self.propose + self.forward + self.rest
+
+    def __add__(self, other: StepSeconds) -> StepSeconds:
+        return StepSeconds(self.propose + other.propose, self.forward + other.forward, self.rest + other.rest)
 
 
 class Recorder:
@@ -157,19 +167,19 @@ class Recorder:
             self._tested_at[depth] += 1
             self._accepted_at[depth] += depth < num_accepted
 
-    def time(self, times: StepTimes, num_passes: int) -> None:
+    def time(self, seconds: StepSeconds, num_passes: int) -> None:
         """The times and target passes of the step; the first call is the prompt's."""
         if self._num_prompt_passes == 0:
             self._num_prompt_passes = num_passes
-            self._prompt_seconds = times.propose + times.forward + times.rest
+            self._prompt_seconds = seconds.whole
             return
         self._num_passes += num_passes
-        self._propose += times.propose
-        self._forward += times.forward
-        self._rest += times.rest
+        self._propose += seconds.propose
+        self._forward += seconds.forward
+        self._rest += seconds.rest
 
     def stats(
-        self, *, drafter: str, gamma: int | None, num_prompt_tokens: int, bytes_per_pass: int, note: str = ""
+        self, *, drafter: str, gamma: Gamma, num_prompt_tokens: int, bytes_per_pass: int, note: str = ""
     ) -> Stats:
         """Everything counted so far."""
         return Stats(
