@@ -18,7 +18,7 @@ from guessahead.controller.pass_costs import PassCosts
 from guessahead.models.download import cache_dir
 
 if TYPE_CHECKING:
-    from guessahead.engines.base import Engine
+    from guessahead.protocols import Engine
 
 # Passes after which a process writes what it learned, and after as many again each time it has doubled.
 FIRST_WRITE: Final = 128
@@ -62,15 +62,14 @@ def _read(engine: Engine) -> PassCosts | None:
 
 
 def _path(engine: Engine) -> Path | None:
-    """The engine's file; None for engines that do not say what their costs depend on (`calibration_key`)."""
-    key = getattr(engine, "calibration_key", None)
-    if not isinstance(key, str):
-        return None
+    """The engine's file; None for engines that do not say what their costs depend on (`cost_key`)."""
     info = engine.info
+    if not info.cost_key:
+        return None
     try:
         release = version("guessahead")
     except PackageNotFoundError:
         release = ""
-    identity = "\0".join((key, info.name, info.architecture, str(info.bytes_per_pass), release))
+    identity = "\0".join((info.cost_key, info.name, info.architecture, str(info.bytes_per_pass), release))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return cache_dir() / "costs" / f"{digest}.json"
