@@ -8,6 +8,7 @@ from benchmarks.peers.base import Answer
 from guessahead.measure.bench.drafters import PLAIN, arguments_of, runnable_drafters
 from guessahead.measure.bench.provenance import package_version
 from guessahead.model import LanguageModel
+from guessahead.types import Gamma
 
 
 class Ours:
@@ -19,7 +20,7 @@ class Ours:
         self,
         lm: LanguageModel,
         draft_model: LanguageModel | None,
-        gamma: int | None,
+        gamma: Gamma,
         drafters: Sequence[str] = (),
     ) -> None:
         self.version = package_version("guessahead")

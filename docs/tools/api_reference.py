@@ -26,7 +26,7 @@ _MODULES = {
     "guessahead.measure.text_result": ("TextAcceptance", "Expectation", "expect", "pooled"),
     "guessahead.measure.costs": ("measure_passes", "PassTimes"),
     "guessahead.controller.saved": ("Tuned", "load", "save", "forget"),
-    "guessahead.drafters.base": ("Setup", "NoOptions"),
+    "guessahead.drafters.base": ("DrafterResources", "NoOptions"),
     "guessahead.engines.base": ("Engine", "SequenceState", "Rows", "PassOutput", "EngineInfo"),
 }
 _HEAD = """# Python

@@ -14,7 +14,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guessahead.core.state import Chunk, Request
     from guessahead.core.stats import Stats, predict_speedup, predict_tau
     from guessahead.drafters.base import Drafter
     from guessahead.errors import (
@@ -26,15 +25,23 @@ if TYPE_CHECKING:
         StateError,
         TokenizerError,
     )
-    from guessahead.model import LanguageModel, Session, Stream
-    from guessahead.models.load import load
+    from guessahead.model import LanguageModel, Session, Stream, load
     from guessahead.options import GenerateOptions
     from guessahead.runners.solo import SpeculativeDecoder
-    from guessahead.types import Choice, Draft, Generation, SamplingParams, TokenLogprob, Verdict
+    from guessahead.types import (
+        ChoiceContext,
+        Chunk,
+        Draft,
+        Generation,
+        Request,
+        SamplingParams,
+        TokenLogprob,
+        Verdict,
+    )
 
 _HOMES = {
-    "Choice": "types",
-    "Chunk": "core.state",
+    "ChoiceContext": "types",
+    "Chunk": "types",
     "Draft": "types",
     "Drafter": "drafters.base",
     "GenerateOptions": "options",
@@ -45,7 +52,7 @@ _HOMES = {
     "ModelError": "errors",
     "ParameterError": "errors",
     "PromptError": "errors",
-    "Request": "core.state",
+    "Request": "types",
     "SamplingParams": "types",
     "Session": "model",
     "SpeculativeDecoder": "runners.solo",
@@ -55,13 +62,13 @@ _HOMES = {
     "TokenLogprob": "types",
     "TokenizerError": "errors",
     "Verdict": "types",
-    "load": "models.load",
+    "load": "model",
     "predict_speedup": "core.stats",
     "predict_tau": "core.stats",
 }
 
 __all__ = [
-    "Choice",
+    "ChoiceContext",
     "Chunk",
     "Draft",
     "Drafter",

@@ -116,16 +116,32 @@ class Engine(Protocol):
 
 
 class HeadSequence(Protocol):
-    """The cache of a draft head."""
+    """The cache of a draft head that guesses for one sequence, and its passes."""
 
     @property
     def length(self) -> int: ...
 
     def rollback(self, length: int) -> None: ...
 
+    def read(self, next_ids: Int32, fused: Float32) -> tuple[Float32, Float32, Float32]:
+        """Take in rows (the target's hidden states at t; the token at t + 1), and guess behind the last.
+
+        next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns for the last row what
+        was made of its hidden states and the head's state, float32[1, width] each, and its logits
+        float32[1, vocab_size].
+        """
+
+    def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, Mapping[int, Float32]]:
+        """Go on behind guesses that hang below the last row that was read, which is row 0 here.
+
+        tokens: int32[n]: of that row, then the guesses. states: float32[n, width]: what `read` made of its
+        hidden states; the state in which each guess was made. parents: int32[n], -1 for row 0. The guesses
+        are not kept. Returns the states float32[n, width], and row -> logits.
+        """
+
 
 class DraftHead(Protocol):
-    """Passes of a draft head (heads/), for any number of sequences.
+    """A draft head (heads/), for any number of sequences.
 
     layers: of the target, whose hidden states it reads. draft_ids: int32[n], the target's ids of its own.
     context_length: most positions. bytes_per_pass: weight bytes that one guess reads.
@@ -137,26 +153,6 @@ class DraftHead(Protocol):
     bytes_per_pass: int
 
     def new_sequence(self) -> HeadSequence: ...
-
-    def read(
-        self, sequence: HeadSequence, next_ids: Int32, fused: Float32
-    ) -> tuple[Float32, Float32, Float32]:
-        """Take in rows (the target's hidden states at t; the token at t + 1), and guess behind the last.
-
-        next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns for the last row what
-        was made of its hidden states and the head's state, float32[1, width] each, and its logits
-        float32[1, vocab_size].
-        """
-
-    def grow(
-        self, sequence: HeadSequence, tokens: Int32, states: Float32, parents: Int32
-    ) -> tuple[Float32, Mapping[int, Float32]]:
-        """Go on behind guesses that hang below the last row that was read, which is row 0 here.
-
-        tokens: int32[n]: of that row, then the guesses. states: float32[n, width]: what `read` made of its
-        hidden states; the state in which each guess was made. parents: int32[n], -1 for row 0. The guesses
-        are not kept. Returns the states float32[n, width], and row -> logits.
-        """
 
 
 class Draws(Protocol):
@@ -210,9 +206,10 @@ class Proposer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunnerInfo:
-    """What a runner is and can do. engine: of the target. batches: whether it serves several requests at once.
+    """What a runner is and can do.
 
-    acceptances: the values of `Request.acceptance` that it honours.
+    engine: of the target. batches: whether it serves several requests at once. acceptances: the values of
+        `Request.acceptance` that it honours.
     """
 
     name: str

@@ -153,8 +153,8 @@ class StopRule:
 
     After n guesses it goes on while the path probability, which is the probability that all n are right,
     is above least_path_probability[n]; past the end of that array it stops.
-    calibration: what a probability stated by the drafter is worth: float[2][SIZE + 1], for the first guess and
-        for later ones, by the stated probability in steps of 1 / SIZE. Empty = the stated one.
+    calibration: what a stated probability is worth: float[2][SIZE + 1], for the first guess and for later
+        ones, by the stated probability in steps of 1 / SIZE. Empty = the stated one.
     """
 
     least_path_probability: tuple[float, ...]
@@ -240,8 +240,8 @@ class Verdict:
 class HiddenStates:
     """The target's hidden states of positions that have just entered its cache.
 
-    first: position of the first of them. layers: layer -> float32[n, width]; the last of the n is the position
-    before the token that is pending now.
+    first: position of the first of them. layers: layer -> float32[n, width]; the last of the n is the
+    position before the token that is pending now.
     """
 
     first: int
@@ -251,7 +251,7 @@ class HiddenStates:
 # --- one pass ---
 
 WantedLogits = Literal["none", "path", "all"]
-"""Of which rows a pass returns logits: of none, of those that were chosen for, or of all from choose_from on."""
+"""Of which rows a pass returns logits: none, those that were chosen for, or all from choose_from on."""
 
 
 @dataclass(frozen=True, slots=True)

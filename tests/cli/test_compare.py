@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from guessahead.core.stats import Recorder, Stats, StepTimes, predict_speedup, predict_tau
+from guessahead.core.stats import Recorder, Stats, StepSeconds, predict_speedup, predict_tau
 from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
 from guessahead.types import Draft, Generation, Int32, Verdict
 from tests.support.tiny import TinyModel
@@ -118,7 +118,7 @@ def _stats(
     recorder = Recorder()
     for index in range(num_steps + 1):
         recorder.count(num_read=1, num_tokens=1, num_drafted=0, num_tested=0, num_accepted=0)
-        recorder.time(StepTimes(0.0, seconds / num_steps if index else 9.0, 0.0), 1)
+        recorder.time(StepSeconds(0.0, seconds / num_steps if index else 9.0, 0.0), 1)
     counted = recorder.stats(drafter="none", gamma=4, num_prompt_tokens=1, bytes_per_pass=1)
     changes: dict[str, Any] = {"num_drafted": num_drafted, "tested_at": tested_at}
     return replace(counted, num_tested=sum(tested_at), num_accepted=num_accepted, **changes)

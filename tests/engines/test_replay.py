@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from guessahead.engines.base import Rows
 from guessahead.engines.replay import ReplayCosts, ReplayEngine, VirtualClock, recordings
 from guessahead.errors import ParameterError, PromptError, StateError
-from guessahead.types import Choice, Int32, SamplingParams
+from guessahead.types import ChoiceContext, Int32, Rows, SamplingParams
 from tests.support.replaying import replay, speed
 
 TEXT = [5, 6, 7, 8, 9, 10, 11, 12]
@@ -18,8 +17,8 @@ def ids(*tokens: int) -> Int32:
     return np.array(tokens, np.int32)
 
 
-def choice(num_tokens: int) -> Choice:
-    return Choice(SamplingParams(seed=0), ids(*TEXT[:num_tokens]), 1)
+def choice(num_tokens: int) -> ChoiceContext:
+    return ChoiceContext(SamplingParams(seed=0), ids(*TEXT[:num_tokens]), 1)
 
 
 def engine(**rest: object) -> tuple[ReplayEngine, VirtualClock]:
@@ -73,7 +72,7 @@ def test_a_draft_model_is_right_as_often_as_it_is_said_to_be() -> None:
     sequence = replayed.new_sequence()
     right = 0
     for position in range(1999):
-        asked = Choice(SamplingParams(), text[: position + 1], 1)
+        asked = ChoiceContext(SamplingParams(), text[: position + 1], 1)
         [output] = replayed.forward([Rows(sequence, text[position : position + 1], choice=asked)])
         right += int(output.chosen[0]) == position + 1
     assert right / 1999 == pytest.approx(0.7, abs=0.03)

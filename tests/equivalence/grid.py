@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from guessahead.core.state import Chunk, Request
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.heads import NativeHead, load_head
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.engines.native.head import NativeHead
 from guessahead.models import load as loading
 from guessahead.models.convert import convert
-from guessahead.types import Generation, SamplingParams
+from guessahead.types import Chunk, Generation, Request, SamplingParams
 from tests.support.fake_drafters import HostileDrafter, OracleDrafter, TreeHostileDrafter, TreeOracleDrafter
 from tests.support.fake_head import FakeHead
 from tests.support.fakes import TinyEngine, decode_stream, letters
@@ -86,10 +85,12 @@ def native_world(arch: str, format: str) -> World:
         convert(path, Path(folder) / "draft.gguf", "Q8_0" if format != "Q8_0" else "F16")
         draft = loading.load(Path(folder) / "draft.gguf", threads=1)
     target.tokenizer.check_same(draft.tokenizer)
-    head = NativeHead(tiny_head(target.engine, format, {"lm_head": "Q4_1"}), target.engine.neighbour)
+    head = NativeHead(
+        tiny_head(target.runner.engine, format, {"lm_head": "Q4_1"}), target.runner.engine.head_host
+    )
     return World(
-        engine=target.engine,
-        draft_engine=draft.engine,
+        engine=target.runner.engine,
+        draft_engine=draft.runner.engine,
         tokenizer=target.tokenizer,
         prompts=[target.tokenizer.encode(text) for text in ("the fox the fox the", "a", "def function(self")],
         stops=("th", "ox ", "e e", "qq"),
@@ -111,8 +112,8 @@ def text_world(arch: str) -> World:
         target, draft = loading.load(path, threads=1), loading.load(other, threads=1)
     texts = ("the fox the fox the", "a \u4e2d\u6587 \U0001f600 a \u4e2d", "  def function(self")
     return World(
-        engine=target.engine,
-        draft_engine=draft.engine,
+        engine=target.runner.engine,
+        draft_engine=draft.runner.engine,
         tokenizer=target.tokenizer,
         draft_tokenizer=draft.tokenizer,
         prompts=[target.tokenizer.encode(text, special=True) for text in texts],
@@ -120,7 +121,9 @@ def text_world(arch: str) -> World:
         max_tokens=20,
         seeds=(0, 1, 2),
         gammas=(0, 1, 2, 3, 5, 8),
-        head=NativeHead(tiny_head(target.engine, "Q8_0", {"lm_head": "Q4_1"}), target.engine.neighbour),
+        head=NativeHead(
+            tiny_head(target.runner.engine, "Q8_0", {"lm_head": "Q4_1"}), target.runner.engine.head_host
+        ),
     )
 
 
@@ -142,15 +145,16 @@ def smollm2_world(folder: Path) -> World:
     )
     texts = [template.render([{"role": "user", "content": question}]) for question in questions]
     return World(
-        engine=target.engine,
-        draft_engine=draft.engine,
+        engine=target.runner.engine,
+        draft_engine=draft.runner.engine,
         tokenizer=target.tokenizer,
         prompts=[target.tokenizer.encode(text, special=True) for text in texts],
         stops=("e sky", ", ", "\n\n"),
         max_tokens=20,
         seeds=(0, 1, 2, 3),
         gammas=(1, 3, 8),
-        head=load_head(target.engine) or NativeHead(tiny_head(target.engine), target.engine.neighbour),
+        head=target.runner.engine.head()
+        or NativeHead(tiny_head(target.runner.engine), target.runner.engine.head_host),
     )
 
 
@@ -200,7 +204,7 @@ def make_drafter(name: str, world: World, text: Sequence[int] = ()) -> Drafter:
         return TreeHostileDrafter(text, world.vocab_size)
     needs_second = registry.find(name).takes_draft_engine
     second, head = world.draft_engine, world.head or fake_head(world.engine)
-    setup = Setup(
+    setup = DrafterResources(
         world.engine, second if needs_second else None, world.tokenizer, lambda _: second, lambda _: head
     )
     return registry.make(

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.core.state import Request
 from guessahead.drafters.base import Drafter
-from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.engines.native import NativeSequence
+from guessahead.protocols import Engine, EngineInfo, SequenceState
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Float32
+from guessahead.types import Float32, PassOutput, Request, Rows
 from tests.equivalence.grid import DRAFTERS, World, make_drafter, native_world, requests, text_world
 from tests.equivalence.test_controlled import Whimsical
 
@@ -79,7 +78,7 @@ def test_the_cache_is_plain_decodings(world: World, drafter: str, setting: str) 
         plain, tokens = caches(world, make_drafter("none", world), replace(request, gamma=0))
         by_length = {len(cache[0]): cache for cache in plain}
         text = [*request.prompt_ids.tolist(), *tokens]
-        for gamma in (5, None):
+        for gamma in (5, "auto"):
             made = make_drafter(drafter, world, text)
             found, ours = caches(world, made, replace(request, gamma=gamma))
             assert ours == tokens

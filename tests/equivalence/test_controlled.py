@@ -14,10 +14,9 @@ from dataclasses import replace
 import pytest
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.core.state import Chunk, Request
 from guessahead.drafters.base import Drafter
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Generation
+from guessahead.types import Chunk, Generation, Request
 from tests.conftest import Report
 from tests.equivalence.grid import (
     DRAFTERS,
@@ -51,7 +50,7 @@ def controlled(world: World, drafter: Drafter, request: Request, seed: int) -> t
     for rows in range(1, 9):
         costs.update(rows, 0, 1.0 + 0.01 * rows)
     decoder = SpeculativeDecoder(world.engine, drafter, world.tokenizer, costs=costs, clock=Whimsical(seed))
-    steps, chunks = decoder.stream(replace(request, gamma=None)), []
+    steps, chunks = decoder.stream(replace(request, gamma="auto")), []
     while True:
         try:
             chunks.append(next(steps))

@@ -10,7 +10,7 @@ import pytest
 
 import guessahead.runners.solo
 from guessahead.core.verify import accept
-from guessahead.types import Choice, Draft, Float32, Int32, Verdict
+from guessahead.types import ChoiceContext, Draft, Float32, Int32, Verdict
 from tests.conftest import Report
 from tests.equivalence.grid import (
     DRAFTERS,
@@ -128,7 +128,7 @@ class _GreedyKeep(FakeSequence):
 class _StaleHistory(TinyEngine):
     """Chooses at the right position, but with penalties that do not see the block's own tokens."""
 
-    def choose_one(self, logits: Float32, choice: Choice, path: list[int]) -> int:
+    def choose_one(self, logits: Float32, choice: ChoiceContext, path: list[int]) -> int:
         return super().choose_one(logits, choice, [int(choice.history[-1])] * len(path))
 
 

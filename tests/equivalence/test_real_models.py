@@ -10,8 +10,7 @@ import pytest
 
 import guessahead as ga
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
-from guessahead.heads import load_head
+from guessahead.drafters.base import DrafterResources
 from guessahead.measure.bench.comparison import Comparison
 from guessahead.measure.bench.workload import default_tasks, select
 from tests.conftest import Report
@@ -48,7 +47,7 @@ def test_output_of_smollm2_is_plain(smollm2: World, drafter: str, report: Report
     if drafter == "hostile":
         assert num_tested > 500
         assert num_accepted == 0
-    elif drafter == "head" and load_head(smollm2.engine) is None:  # random weights
+    elif drafter == "head" and smollm2.runner.engine.head() is None:  # random weights
         assert num_tested > 500
     else:
         assert 20 < num_accepted < num_tested
@@ -83,7 +82,9 @@ def test_the_smollm2_grid_visits_every_end(smollm2: World) -> None:
 def test_case_04_smollm2_drafting_for_itself_is_always_right(smollm2: World, setting: str) -> None:
     """So the same tokens come out of passes of one row and of eight."""
     for request in requests(smollm2, setting, gamma=7):
-        drafter = registry.make("draft-model", {}, Setup(smollm2.engine, smollm2.engine))
+        drafter = registry.make(
+            "draft-model", {}, DrafterResources(smollm2.runner.engine, smollm2.runner.engine)
+        )
         _, generation = run(smollm2, drafter, request)
         assert generation.stats.alpha == 1.0
 

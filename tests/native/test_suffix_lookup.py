@@ -98,7 +98,7 @@ class Model:
             node, reach = len(self.token_ids), -below
             self.token_ids.append(passage[-1])
             self.parents.append(parent)
-            self.confidence.append(chance)
+            self.probabilities.append(chance)
 
 
 @given(
@@ -138,7 +138,7 @@ def test_drafts_are_those_of_the_plain_model(
         else:
             assert parents.tolist() != list(range(-1, len(token_ids) - 1)), "a chain needs no parents"
         assert parents.tolist() == model.parents
-        assert confidence.tobytes() == np.array(model.confidence, np.float32).tobytes()
+        assert confidence.tobytes() == np.array(model.probabilities, np.float32).tobytes()
         assert (token_ids.dtype, parents.dtype) == (np.int32, np.int32)
 
 

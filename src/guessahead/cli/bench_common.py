@@ -14,7 +14,6 @@ from guessahead.cli.base import debug_option
 
 if TYPE_CHECKING:
     from guessahead.measure.bench.peaks import PeakMeter
-    from guessahead.model import LanguageModel
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -89,12 +88,6 @@ def tell(line: str) -> None:
     """How far it is: one line that replaces the last one; nothing where stderr is no terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-
-
-def native_isa(lm: LanguageModel) -> str:
-    """The instruction set of a model's kernels."""
-    isa: str = lm.engine.isa  # type: ignore[attr-defined]
-    return isa
 
 
 def num_threads(values: Mapping[str, Any]) -> int:

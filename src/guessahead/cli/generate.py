@@ -14,10 +14,9 @@ from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
     from guessahead.cli.show import Answer
-    from guessahead.core.state import Chunk
     from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 
 @click.command("generate")

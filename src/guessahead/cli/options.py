@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -194,7 +194,7 @@ def with_tuned(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def load_model(values: Mapping[str, Any]) -> LanguageModel:
     """The model that the options of `model_options` name."""
-    from guessahead.models.load import load
+    from guessahead.model import load
 
     return load(
         values["model"] or DEFAULT_MODEL,
@@ -209,7 +209,7 @@ def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
     """The second model, if one is named. Its context is its own: drafting ends where it is full."""
     if values["draft_model"] is None:
         return None
-    from guessahead.models.load import load
+    from guessahead.model import load
 
     return load(
         values["draft_model"],
@@ -251,5 +251,5 @@ _DEFAULTS: Final = {field.name: field.default for field in fields(GenerateOption
 
 def _default_note(name: str) -> str:
     default: object = _DEFAULTS[name]
-    shown = default is not None and default is not False and default != ()
+    shown = default not in (None, False, MISSING) and default != ()
     return f"  [default: {default}]" if shown else ""

@@ -16,11 +16,10 @@ from guessahead.measure.bench.comparison import predicted_tau
 from guessahead.text.stream import StreamDecoder
 
 if TYPE_CHECKING:
-    from guessahead.core.state import Chunk
     from guessahead.core.stats import Stats
     from guessahead.measure.bench.comparison import Comparison
     from guessahead.text.tokenizer import Tokenizer
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 _COLOURS: Final = ("green", "cyan", "magenta", "yellow")
 _CONTROLS: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
@@ -126,7 +125,7 @@ def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
     lines = []
     if stats.drafter != "none":
         alpha = "-" if stats.alpha is None else f"{stats.alpha:.2f}"
-        gamma = "as it pays" if stats.gamma is None else stats.gamma
+        gamma = "as it pays" if stats.gamma == "auto" else stats.gamma
         counts = f"{stats.num_drafted} guessed, {stats.num_tested} tested, {stats.num_accepted} accepted"
         note = f"; {stats.note}" if stats.note else ""
         lines.append((stats.drafter, f"alpha {alpha}: {counts} (gamma {gamma}){note}"))

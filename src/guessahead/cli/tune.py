@@ -82,7 +82,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
     from guessahead.measure.bench.lock import alone
     from guessahead.measure.bench.provenance import package_version
     from guessahead.measure.tune import best, largest_draft
-    from guessahead.models.load import load
+    from guessahead.model import load
 
     prompts = _prompts(values["prompts"], values["num_prompts"])
     with alone(lambda line: click.echo(line, err=True)), measuring.progress_bar() as bar:
@@ -122,14 +122,15 @@ def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel,
     """The model with the number of threads that makes one-row passes fastest."""
     from guessahead.measure.bench.provenance import usable_cores
     from guessahead.measure.costs import measure_passes
-    from guessahead.models.load import load
+    from guessahead.model import load
+    from guessahead.runners.solo import solo
 
     cores = usable_cores()
     counts = [threads] if threads else sorted({cores, max(cores // 2, 1)}, reverse=True)
     tried = []
     for count in counts:
         lm = load(model, threads=count)
-        tried.append((lm, measure_passes(lm.engine, progress=bar(f"{count} threads")), count))
+        tried.append((lm, measure_passes(solo(lm.runner).engine, progress=bar(f"{count} threads")), count))
     return min(tried, key=lambda each: each[1].seconds)
 
 
@@ -143,6 +144,7 @@ def _candidates(
 ) -> list[Candidate]:
     from guessahead.drafters import registry
     from guessahead.measure.tune import measure_drafter, plain_answers
+    from guessahead.runners.solo import solo
 
     answers: list[Answer] = plain_answers(lm, prompts, values["max_tokens"], bar("plain answers"))
     if not answers:
@@ -155,7 +157,7 @@ def _candidates(
         candidate = measure_drafter(
             name,
             lambda checked=checked: measuring.make_drafter(lm, checked),  # type: ignore[misc]
-            lm.engine,
+            solo(lm.runner).engine,
             answers,
             passes,
             gamma=values["gamma"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,7 +18,7 @@ from guessahead.types import ChoiceContext, Chunk, Generation
 
 if TYPE_CHECKING:
     from guessahead.protocols import EngineInfo
-    from guessahead.types import Draft, Int32, PassOutput, Request, Rows, TokenLogprob, Verdict
+    from guessahead.types import Draft, Float32, Int32, Request, Rows, TokenLogprob, Verdict
 
 TARGET: Final = "target"
 """Origin of the tokens that the target chose and no drafter guessed."""
@@ -27,10 +27,12 @@ TARGET: Final = "target"
 class TextStream(Protocol):
     """Tokens to text, as they come (text/stream.py)."""
 
-    stopped: bool
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string is complete."""
 
     def add(self, token_id: int) -> str:
-        """The text that is certain now; sets `stopped` where a stop string is complete."""
+        """The text that is certain now."""
 
     def finish(self) -> str:
         """What was held back."""
@@ -113,10 +115,18 @@ class GenerationState:
         """How the next token is chosen."""
         return ChoiceContext(self._params, self.history, self._num_prompt, self._eos_ids)
 
-    def commit(self, rows: Rows, draft: Draft, full: Verdict, output: PassOutput) -> tuple[Verdict, Chunk]:
+    def commit(
+        self,
+        rows: Rows,
+        draft: Draft,
+        chosen: Int32,
+        full: Verdict,
+        logits: Mapping[int, Float32] | None,
+    ) -> tuple[Verdict, Chunk]:
         """Take in the tokens of a verdict up to the one that ends the text; returns what was taken.
 
-        The earliest event decides how the generation ends.
+        chosen: the target's choices that led to it. logits: of the rows. The earliest event decides how the
+        generation ends.
         """
         text, num_taken, wanted = "", 0, full.token_ids.tolist()
         for token_id in wanted:
@@ -131,10 +141,10 @@ class GenerationState:
         nodes = full.path[:num_taken].tolist()  # a cut verdict lacks the last of them
         first_guess = len(rows.token_ids) - len(draft)
         chunk = Chunk(text, tuple(wanted[:num_taken]), self._origins(draft, nodes)[:num_taken])
-        if output.logits is not None and self.request.logprobs is not None:
+        if logits is not None and self.request.logprobs is not None:
             after = [first_guess - 1, *(first_guess + node for node in nodes)]
             for token_id, row in zip(chunk.token_ids, after, strict=False):
-                self._logprobs.append(token_logprob(output.logits[row], token_id, self.request.logprobs))
+                self._logprobs.append(token_logprob(logits[row], token_id, self.request.logprobs))
         self._recorder.count(
             num_read=first_guess,
             num_tokens=num_taken,
@@ -143,7 +153,7 @@ class GenerationState:
             num_accepted=len(nodes),
         )
         if self._trace is not None:
-            self._trace.add(rows, draft, full, output, chunk)
+            self._trace.add(rows, draft, chosen, full, chunk)
         return verdict, chunk
 
     def time(self, seconds: StepSeconds, num_passes: int, why: dict[str, object] | None) -> None:

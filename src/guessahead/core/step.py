@@ -58,6 +58,18 @@ class StepDrafter(Protocol):
     def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None: ...
 
 
+class HiddenRecorder:
+    """A StepDrafter that guesses nothing and keeps the hidden states of all positions, in order."""
+
+    def __init__(self, layers: tuple[int, ...]) -> None:
+        self.needs_hidden = layers
+        self.states: list[HiddenStates] = []
+
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
+        if hidden is not None:
+            self.states.append(hidden)
+
+
 class Step:
     """The turn of one sequence, again and again: `ask` until None, `rows`, `take`, `learn`."""
 
@@ -77,6 +89,7 @@ class Step:
         self._num_cached = 0  # tokens in the cache before the pass
         self._num_passes = 0
         self._seconds: StepSeconds | None = None  # of passes over earlier parts of the prompt
+        self._carried = 0.0  # what the last `learn` took
         self._verdict: Verdict | None = None
         self._hidden: HiddenStates | None = None
 
@@ -121,7 +134,7 @@ class Step:
             parents = np.concatenate(
                 [np.arange(-1, last, dtype=np.int32), draft.parents + np.int32(len(fresh))]
             )
-        every = draft.distributions is not None or (len(draft) > 0 and self._judge.needs_all_logits)
+        every = draft.distributions is not None or self._judge.needs_all_logits
         self._rows = Rows(
             sequence=self._sequence,
             token_ids=np.concatenate([fresh, draft.token_ids]) if len(draft) else fresh,
@@ -143,8 +156,9 @@ class Step:
             self._note_hidden(output.hidden, len(rows.token_ids), EMPTY_IDS)
             return NOTHING_YET
         first_guess = len(rows.token_ids) - len(draft)
-        full = accept(draft, self._judge.chosen(draft, context, output, first_guess - 1))
-        self._verdict, chunk = state.commit(rows, draft, full, output)
+        chosen = self._judge.chosen(draft, context, output, first_guess - 1)
+        full = accept(draft, chosen)
+        self._verdict, chunk = state.commit(rows, draft, chosen, full, output.logits)
         path = self._verdict.path
         self._sequence.keep(path + np.int32(first_guess) if len(path) else EMPTY_IDS)
         self._note_hidden(output.hidden, first_guess, path)
@@ -157,6 +171,9 @@ class Step:
         """
         if self._seconds is not None:
             seconds = self._seconds + seconds
+        if self._carried:
+            seconds = StepSeconds(seconds.propose, seconds.forward, seconds.rest + self._carried)
+            self._carried = 0.0
         verdict, rows, context = self._verdict, self._rows, self._context
         if verdict is None or rows is None or context is None:
             self._seconds = seconds
@@ -168,6 +185,10 @@ class Step:
         self._state.time(seconds, self._num_passes, self._policy.why() if self._state.request.trace else None)
         self._verdict = self._context = self._hidden = self._seconds = None
         self._draft, self._num_passes = NO_DRAFT, 0
+
+    def carry(self, seconds: float) -> None:
+        """How long `learn` took, which counts to the next step."""
+        self._carried = seconds
 
     def _note_hidden(self, hidden: Mapping[int, Float32] | None, first_guess: int, path: Int32) -> None:
         """Keep the hidden states of the rows that stay: the committed ones, and the guesses on the path."""

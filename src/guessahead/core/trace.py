@@ -9,7 +9,7 @@ from guessahead.core import tree
 
 if TYPE_CHECKING:
     from guessahead.core.stats import StepSeconds
-    from guessahead.types import Chunk, Draft, PassOutput, Request, Rows, Verdict
+    from guessahead.types import Chunk, Draft, Int32, Request, Rows, Verdict
 
 
 class Trace:
@@ -30,9 +30,10 @@ class Trace:
         self._request, self._model, self._drafter, self._seed = request, model, drafter, seed
         self._steps: list[dict[str, Any]] = []
 
-    def add(self, rows: Rows, draft: Draft, full: Verdict, output: PassOutput, chunk: Chunk) -> None:
-        """One step that was committed; full: the verdict before the text ended in it."""
+    def add(self, rows: Rows, draft: Draft, chosen: Int32, full: Verdict, chunk: Chunk) -> None:
+        """One step that was committed; full: the verdict on `chosen`, before the text ended in it."""
         num_emitted = len(chunk.token_ids)
+        num_committed = len(rows.token_ids) - len(draft)
         probabilities = draft.probabilities
         self._steps.append(
             {
@@ -43,8 +44,8 @@ class Trace:
                     "origins": list(draft.origins) if draft.origins else None,
                 },
                 "rows": rows.token_ids.tolist(),
-                "num_committed_rows": len(rows.token_ids) - len(draft),
-                "chosen": output.chosen.tolist(),
+                "num_committed_rows": num_committed,
+                "chosen": [-1] * (num_committed - 1) + chosen.tolist(),
                 "path": full.path[:num_emitted].tolist(),
                 "token_ids": list(chunk.token_ids),
                 "origins": list(chunk.origins),

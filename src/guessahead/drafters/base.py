@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EDGES: Final = (0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96)
 
 Prior = tuple[tuple[float, ...], tuple[float, ...]]
-"""The probability that a guess is right, by bucket of the stated one: for the first guess, and for later ones."""
+"""How often a guess is right, by bucket of the stated probability: for first guesses, and for later ones."""
 
 _MIDDLES: Final = tuple((low + high) / 2 for low, high in zip(EDGES, (*EDGES[1:], 1.0), strict=True))
 STATED_PRIOR: Final[Prior] = (_MIDDLES, _MIDDLES)

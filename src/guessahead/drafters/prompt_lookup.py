@@ -13,11 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from guessahead.controller.probability import TRUE_TO_ITS_WORD, Prior
-from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.base import STATED_PRIOR, Drafter, DrafterResources, Prior
 from guessahead.drafters.suffix_texts import NOVELTY
 from guessahead.errors import ParameterError
-from guessahead.types import Choice, Draft, Int32
+from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, Int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +118,25 @@ class PromptLookup(Drafter):
 
     name: ClassVar[str] = "prompt-lookup"
     Options: ClassVar[type] = PromptLookupOptions
-    prior: ClassVar[Prior | None] = TRUE_TO_ITS_WORD
+    prior: ClassVar[Prior | None] = STATED_PRIOR
 
-    def __init__(self, options: PromptLookupOptions, setup: Setup) -> None:
+    def __init__(self, options: PromptLookupOptions, resources: DrafterResources) -> None:
         self._options = options
         self._index = NgramIndex(options.max_ngram)
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+    def begin(self, context: ChoiceContext) -> None:
         # The prompt is indexed by the first `propose`, after the first token, which must not wait for it.
         self._index = NgramIndex(self._options.max_ngram)
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        self._index.extend(choice.history)
+    def propose(self, ask: Ask) -> Draft:
+        self._index.extend(ask.context.history)
         match = self._index.longest_match()
         if match.length < self._options.min_ngram:
-            return Draft()
-        copied = self._index.continuation(match, budget)
+            return NO_DRAFT
+        copied = self._index.continuation(match, ask.budget)
         # Each right guess makes the match one longer, and longer matches are right more often.
         sure = [_sure(match.length + depth) for depth in range(len(copied))]
-        return Draft(np.array(copied, np.int32), confidence=np.array(sure, np.float32))
+        return Draft(np.array(copied, np.int32), probabilities=np.array(sure, np.float32))
 
     def end(self) -> None:
         self._index = NgramIndex(self._options.max_ngram)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from guessahead.drafters.base import Setup
+from guessahead.drafters.base import DrafterResources
 from guessahead.drafters.draft_model import DraftingOptions, DraftModel
 from guessahead.errors import ParameterError
 
@@ -23,10 +23,10 @@ class SelfDraft(DraftModel):
     needs_draft_engine: ClassVar[bool] = False
     takes_draft_engine: ClassVar[bool] = False
 
-    def __init__(self, options: DraftingOptions, setup: Setup) -> None:
-        if setup.at_precision is None:
+    def __init__(self, options: DraftingOptions, resources: DrafterResources) -> None:
+        if resources.at_precision is None:
             raise ParameterError(f"drafter {self.name!r} needs a model that was loaded from a file")
-        self._use(options, setup, setup.at_precision(self.precision))
+        self._use(options, resources, resources.at_precision(self.precision))
 
 
 class SelfQ4(SelfDraft):

@@ -14,7 +14,7 @@ from guessahead.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from guessahead.engines.base import Engine
+    from guessahead.protocols import Engine
     from guessahead.text.tokenizer import Tokenizer
 
 # Bytes of a corpus: its automaton takes about 100 bytes a token, and half a microsecond to build.

@@ -43,7 +43,7 @@ _LIMIT: Final = 1 << 20  # of every size
 class HeadConfig:
     """Sizes of a head, and whose it is.
 
-    fingerprint: of the target (see `Neighbour`). layers: of the target whose hidden states are fused.
+    fingerprint: of the target (see `HeadHost`). layers: of the target whose hidden states are fused.
     rope_base: of the rotation, by halves. vocab_size: of the head. formats: GGUF format of each matrix.
     """
 

@@ -20,10 +20,10 @@ from guessahead.measure.texts import measure_text
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.engines.base import Engine
     from guessahead.measure.costs import PassTimes
     from guessahead.measure.texts import Progress
     from guessahead.model import LanguageModel
+    from guessahead.protocols import Engine
     from guessahead.types import Int32
 
 # A drafter must promise this much; less is lost in noise, and plain decoding is simpler.

@@ -155,7 +155,7 @@ def _stat(key: str, form: str) -> Callable[[Trace], str]:
 
 
 def _drafter(trace: Trace) -> str:
-    return f"{trace.drafter}, {'as it pays' if trace.gamma is None else f'at most {trace.gamma} a step'}"
+    return f"{trace.drafter}, {'as it pays' if trace.gamma == 'auto' else f'at most {trace.gamma} a step'}"
 
 
 def _guesses(trace: Trace) -> str:

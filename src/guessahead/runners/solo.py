@@ -1,31 +1,32 @@
-"""One request at a time: the loop, on one screen, and the runner around it."""
+"""One request at a time: the loop around `turn`, and the runner that makes drafters for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from guessahead.controller import store
 from guessahead.controller.base import FixedGamma
-from guessahead.controller.controller import Controller
+from guessahead.controller.controller import MAX_NODES, Controller
 from guessahead.controller.pass_costs import PassCosts
 from guessahead.core.rejection import ACCEPTANCES, REJECTION, HashDraws, RejectionJudge
 from guessahead.core.sampling import is_greedy
 from guessahead.core.state import GenerationState
-from guessahead.core.stats import StepSeconds
 from guessahead.core.step import CHOOSE, Step
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources, check_sampling
 from guessahead.errors import ParameterError, TokenizerError
 from guessahead.protocols import RunnerInfo
+from guessahead.runners.base import turn
 from guessahead.runners.prefix import KeptPrefix
 from guessahead.text.stream import StreamDecoder
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.protocols import DrafterSettings, DraftHead, Draws, Engine, Policy
+    from guessahead.protocols import DrafterSettings, DraftHead, Draws, Engine, Policy, Runner
     from guessahead.text.tokenizer import Tokenizer
     from guessahead.types import ChoiceContext, Chunk, Generation, Request
 
@@ -94,28 +95,10 @@ class SpeculativeDecoder:
         try:
             judge = CHOOSE if draws is None else RejectionJudge(draws)
             step = Step(state, sequence, drafter, self._policy(state.request, draws), judge)
-            started, learning = clock(), 0.0
             drafter.begin(state.context())
             while state.finish_reason is None:
-                # 1. Guess.
-                while (asked := step.ask()) is not None:
-                    proposer, ask = asked
-                    began = clock()
-                    draft = proposer.propose(ask)
-                    step.answer(draft, clock() - began)
-                proposed = clock()
-                # 2. One pass over what the cache lacks and the guesses.
-                [output] = engine.forward([step.rows()])
-                forwarded = clock()
-                # 3. Keep the guesses that the target agrees with, and its own next token.
-                chunk = step.take(output)
-                committed = clock()
-                # 4. Learn, and hand out. The time of learning counts to the next step.
-                rest = committed - forwarded + learning
-                step.learn(StepSeconds(proposed - started, forwarded - proposed, rest))
-                learning = clock() - committed
+                [chunk] = turn(engine, [step], clock)
                 yield chunk
-                started = clock()
         finally:
             try:
                 sequence.close() if prefix is None else prefix.put(sequence, state.history)
@@ -132,7 +115,7 @@ class SpeculativeDecoder:
             drafter,
             self._costs,
             draws=draws,
-            max_draft=request.max_draft,
+            most=request.max_draft or MAX_NODES,
             max_tokens=request.max_tokens,
             explain=request.trace,
         )
@@ -189,21 +172,21 @@ class SoloRunner:
         if self._prefix is not None:
             self._prefix.close()
 
-    def resources(self, draft: object = None) -> DrafterResources:
-        """What a drafter for this model may use. draft: the runner of a second model, or None."""
+    def resources(self, draft_model: Runner | None = None) -> DrafterResources:
+        """What a drafter for this model may use, with a second model if one is given."""
         lower = self.lower_precision
-        if draft is None:
-            return DrafterResources(
-                self.engine, None, self.tokenizer, lower.at if lower else None, self._head
-            )
-        if not isinstance(draft, SoloRunner):
-            raise ParameterError("the draft model must be a model that was loaded on this machine")
-        return DrafterResources(
-            self.engine,
-            draft.engine,
-            self.tokenizer,
-            lower.at if lower else None,
-            self._head,
+        resources = DrafterResources(
+            engine=self.engine,
+            tokenizer=self.tokenizer,
+            at_precision=lower.at if lower else None,
+            head=self._head,
+        )
+        if draft_model is None:
+            return resources
+        draft = solo(draft_model)
+        return replace(
+            resources,
+            draft_engine=draft.engine,
             draft_tokenizer=self._unlike(draft.tokenizer),
             draft_at_precision=draft.lower_precision.below if draft.lower_precision else None,
         )
@@ -229,3 +212,12 @@ class SoloRunner:
             except TokenizerError:
                 self._other_tokenizer.add(tokenizer)
         return tokenizer if tokenizer in self._other_tokenizer else None
+
+
+def solo(runner: Runner) -> SoloRunner:
+    """The runner, for those who need its engine. Raises ParameterError where it has none in this process."""
+    if not isinstance(runner, SoloRunner):
+        raise ParameterError(
+            f"this needs a model that was loaded in this process, not runner {runner.info.name!r}"
+        )
+    return runner

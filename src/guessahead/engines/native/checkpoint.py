@@ -12,7 +12,7 @@ from guessahead.models.gguf import GGUFFile, TensorInfo
 from guessahead.types import Float32
 
 MAX_CONTEXT = 1 << 20
-# Settings of the rotation that are known in one value only, which changes nothing.
+# RunSettings of the rotation that are known in one value only, which changes nothing.
 _NEUTRAL = {"yarn_ext_factor": 1.0, "yarn_attn_factor": 1.0, "yarn_log_multiplier": 0.0, "alpha": 0.0}
 _RECURRENT = (
     "mamba",

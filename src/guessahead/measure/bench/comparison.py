@@ -16,9 +16,8 @@ from guessahead.errors import ParameterError
 from guessahead.types import SamplingParams
 
 if TYPE_CHECKING:
-    from guessahead.core.state import Chunk
     from guessahead.model import LanguageModel, Prompt
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 _NO_DRAFTING = ("drafter", "draft_model", "drafter_options", "gamma", "max_draft", "trace")
 
