@@ -26,8 +26,19 @@ _MODULES = {
     "guessahead.measure.text_result": ("TextAcceptance", "Expectation", "expect", "pooled"),
     "guessahead.measure.costs": ("measure_passes", "PassTimes"),
     "guessahead.controller.saved": ("Tuned", "load", "save", "forget"),
+    "guessahead.types": ("Ask", "StopRule", "HiddenStates", "Rows", "PassOutput"),
     "guessahead.drafters.base": ("DrafterResources", "NoOptions"),
-    "guessahead.engines.base": ("Engine", "SequenceState", "Rows", "PassOutput", "EngineInfo"),
+    "guessahead.protocols": (
+        "Engine",
+        "EngineInfo",
+        "SequenceState",
+        "DraftHead",
+        "HeadSequence",
+        "Runner",
+        "RunnerInfo",
+        "DrafterSettings",
+        "Policy",
+    ),
 }
 _HEAD = """# Python
 

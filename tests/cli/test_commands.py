@@ -48,7 +48,7 @@ def test_demo_fails_where_a_token_differs(
 ) -> None:
     from tests.cli.test_compare import unchecked
 
-    monkeypatch.setattr("guessahead.runners.solo.accept", unchecked)
+    monkeypatch.setattr("guessahead.core.step.accept", unchecked)
     result = run(
         "demo",
         "-m",

@@ -46,7 +46,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     """Guesses that enter the text unchecked: the comparison says NO, where, and exits with 1."""
 
-    monkeypatch.setattr("guessahead.runners.solo.accept", unchecked)
+    monkeypatch.setattr("guessahead.core.step.accept", unchecked)
     options = ("--compare", "--draft-model", str(other_tiny.path))
     result = generate(*options)
     assert result.exit_code == 1

@@ -156,7 +156,7 @@ def test_a_pair_takes_the_saved_drafter_that_can_use_it(
 
 
 def test_generate_takes_the_saved_threads(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    from guessahead.models import load as loading
+    from guessahead import model as loading
 
     seen: list[object] = []
     load = loading.load

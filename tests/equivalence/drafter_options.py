@@ -12,7 +12,17 @@ import numpy as np
 
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.types import Ask, ChoiceContext, Draft, Rows, SamplingParams
+from guessahead.types import (
+    EMPTY_IDS,
+    Ask,
+    ChoiceContext,
+    Draft,
+    HiddenStates,
+    Rows,
+    SamplingParams,
+    StopRule,
+    Verdict,
+)
 from tests.support.fake_head import FakeHead
 from tests.support.fakes import TinyEngine, letters
 
@@ -24,7 +34,7 @@ def _draft(
 ) -> Draft:
     drafter = registry.make(name, options, setup or _setup())
     choice = ChoiceContext(SamplingParams(seed=0), np.array(history, np.int32), 1)
-    drafter.begin(choice)
+    drafter.begin(replace(choice, history=choice.history[:1]))
     draft = drafter.propose(Ask(choice, budget))
     drafter.end()
     return draft
@@ -46,7 +56,7 @@ def _show(drafter: Drafter, engine: TinyEngine, history: list[int]) -> None:
     if drafter.needs_hidden:
         cached = np.array(history[:-1], np.int32)
         [output] = engine.forward([Rows(engine.new_sequence(), cached, want_hidden=drafter.needs_hidden)])
-        drafter.read(0, output.hidden or {})
+        drafter.observe(Verdict(EMPTY_IDS, EMPTY_IDS, 0), HiddenStates(0, output.hidden or {}))
 
 
 def min_match() -> None:
@@ -87,10 +97,6 @@ def corpus(name: str) -> None:
 def siblings(name: str) -> None:
     """With room behind the chain, each guess has so many others beside it."""
 
-    class Once:
-        def more(self, confidence: float) -> bool:
-            return False
-
     for count in (0, 1, 3):
         engine = TinyEngine(VOCAB)
         needs = registry.find(name).needs_draft_engine
@@ -98,8 +104,7 @@ def siblings(name: str) -> None:
         drafter = registry.make(name, {"siblings": count}, setup)
         choice = ChoiceContext(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
         drafter.begin(choice)
-        drafter.gate = Once()
-        draft = drafter.propose(Ask(choice, 8))
+        draft = drafter.propose(Ask(choice, 8, StopRule((0.0,))))
         drafter.end()
         assert len(draft) <= 1 + count
         assert (len(draft) > 1) == (count > 0)

@@ -18,6 +18,7 @@ import numpy as np
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.engines.native.head import NativeHead
+from guessahead.model import load
 from guessahead.models import load as loading
 from guessahead.models.convert import convert
 from guessahead.types import Chunk, Generation, Request, SamplingParams
@@ -81,9 +82,9 @@ def native_world(arch: str, format: str) -> World:
     """The native engine on a tiny random model; the draft model is the same one at another precision."""
     with tempfile.TemporaryDirectory() as folder:
         path = tiny_gguf(Path(folder) / "target.gguf", arch, format=format, seed=5).path
-        target = loading.load(path, threads=1 + (format == "Q4_1"))
+        target = load(path, threads=1 + (format == "Q4_1"))
         convert(path, Path(folder) / "draft.gguf", "Q8_0" if format != "Q8_0" else "F16")
-        draft = loading.load(Path(folder) / "draft.gguf", threads=1)
+        draft = load(Path(folder) / "draft.gguf", threads=1)
     target.tokenizer.check_same(draft.tokenizer)
     head = NativeHead(
         tiny_head(target.runner.engine, format, {"lm_head": "Q4_1"}), target.runner.engine.head_host
@@ -109,7 +110,7 @@ def text_world(arch: str) -> World:
     with tempfile.TemporaryDirectory() as folder:
         path = tiny_gguf(Path(folder) / "target.gguf", arch, seed=5).path
         other = with_other_tokenizer(path, Path(folder) / "draft.gguf")
-        target, draft = loading.load(path, threads=1), loading.load(other, threads=1)
+        target, draft = load(path, threads=1), load(other, threads=1)
     texts = ("the fox the fox the", "a \u4e2d\u6587 \U0001f600 a \u4e2d", "  def function(self")
     return World(
         engine=target.runner.engine,
@@ -132,9 +133,9 @@ def smollm2_world(folder: Path) -> World:
 
     Its head is the one that was trained for it, or, as long as there is none, one of random weights.
     """
-    target = loading.load("smollm2-135m", context=1024)
+    target = load("smollm2-135m", context=1024)
     convert(loading.resolve("smollm2-135m"), folder / "draft.gguf", "Q8_0", noise_seed=1)
-    draft = loading.load(folder / "draft.gguf", context=1024)
+    draft = load(folder / "draft.gguf", context=1024)
     target.tokenizer.check_same(draft.tokenizer)
     template = target.chat_template
     assert template is not None

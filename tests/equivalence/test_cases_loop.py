@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.core.logprobs import token_logprob
+from guessahead.core.sampling import token_logprob
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
 from guessahead.runners.solo import SpeculativeDecoder

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import guessahead.runners.solo
+import guessahead.core.step
 from guessahead.core.verify import accept
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
@@ -88,7 +88,7 @@ def test_case_09_the_law_of_the_output_is_the_targets(broken: bool, monkeypatch:
     law = _law(engine, params, 3)
     assert sum(law.values()) == pytest.approx(1.0)
     if broken:
-        monkeypatch.setattr(guessahead.runners.solo, "accept", _unchecked)
+        monkeypatch.setattr(guessahead.core.step, "accept", _unchecked)
     total = 2500
     outputs: Counter[Any] = Counter()
     for seed in range(total):

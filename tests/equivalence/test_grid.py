@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import guessahead.runners.solo
+import guessahead.core.step
 from guessahead.core.verify import accept
 from guessahead.types import ChoiceContext, Draft, Float32, Int32, Verdict
 from tests.conftest import Report
@@ -159,7 +159,7 @@ def _any_difference(world: World, setting: str) -> bool:
 def test_a_faulty_acceptance_is_caught(setting: str, faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(tiny_world(), seeds=(0, 2, 4))  # no logits wanted: there are none after unchosen rows
     assert not _any_difference(world, setting)
-    monkeypatch.setattr(guessahead.runners.solo, "accept", faulty)
+    monkeypatch.setattr(guessahead.core.step, "accept", faulty)
     assert _any_difference(world, setting)
 
 

@@ -71,7 +71,7 @@ def needs_of(path: Path, **settings: object) -> memory.Needs:
 @pytest.mark.parametrize("cache", ["f32", "f16"])
 def test_the_cache_takes_what_was_said(tmp_path: Path, cache: str) -> None:
     path = tiny_gguf(tmp_path / "tiny.gguf").path
-    engine = load(path, threads=1, cache=cache).engine
+    engine = load(path, threads=1, cache=cache).runner.engine
     sequence = engine.new_sequence()
     engine.forward([Rows(sequence, np.full(128, 5, np.int32))])
     assert sequence.num_bytes == 128 * needs_of(path, cache=cache).per_token

@@ -109,8 +109,8 @@ class SpeculativeDecoder:
     def _policy(self, request: Request, draws: Draws | None) -> Policy:
         """Decides how much is guessed."""
         drafter = self._drafter
-        if request.gamma != "auto":
-            return FixedGamma(drafter, request.gamma, draws)
+        if request.gamma != "auto" or not drafter.members:
+            return FixedGamma(drafter, 0 if request.gamma == "auto" else request.gamma, draws)
         return Controller(
             drafter,
             self._costs,
