@@ -73,7 +73,7 @@ def test_native_passes_are_the_modules(tmp_path: Path, format: str, report: Repo
 
     sequence, worst = native.new_sequence(), 0.0
     for t in range(NUM_ROWS):
-        entry, state, logits = native.read(sequence, tokens[t : t + 1], fused[t : t + 1])
+        entry, state, logits = sequence.read(tokens[t : t + 1], fused[t : t + 1])
         num = min(NUM_GUESSES, NUM_ROWS - t)
         given, found = [entry[0]], [(state[0], logits[0])]
         for guess in range(1, num):

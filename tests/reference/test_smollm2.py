@@ -78,19 +78,17 @@ def float32(model: Model) -> PreTrainedModel:
 @pytest.fixture(scope="module")
 def found(model: Model, float32: PreTrainedModel) -> Errors:
     true = models.logits_of(models.float64_model("llama", *models.read_gguf(model.path)), model.text)
-    return errors(
-        ours.all_logits(model.runner.engine, model.text), models.logits_of(float32, model.text), true
-    )
+    return errors(ours.all_logits(model.engine, model.text), models.logits_of(float32, model.text), true)
 
 
 def test_the_f32_route_gives_the_bits_of_an_f32_file(model: Model) -> None:
     route = ours.load(model.path, "f32", 1024)
     np.testing.assert_array_equal(
         ours.hidden_states(route, model.text, NUM_POSITIONS),
-        ours.hidden_states(model.runner.engine, model.text, NUM_POSITIONS),
+        ours.hidden_states(model.engine, model.text, NUM_POSITIONS),
     )
     few = model.text[:32]
-    np.testing.assert_array_equal(ours.all_logits(route, few), ours.all_logits(model.runner.engine, few))
+    np.testing.assert_array_equal(ours.all_logits(route, few), ours.all_logits(model.engine, few))
 
 
 def test_as_near_to_the_truth_as_transformers(found: Errors, report: Report) -> None:
@@ -102,7 +100,7 @@ def test_greedy_text_is_that_of_transformers(
     model: Model, float32: PreTrainedModel, found: Errors, report: Report
 ) -> None:
     """transformers reads each of our texts and would have gone on at every token as we did."""
-    texts = ours.generate_together(model.runner.engine, model.prompts, NUM_TOKENS)
+    texts = ours.generate_together(model.engine, model.prompts, NUM_TOKENS)
     # Two logits that lie closer than this may change places without anyone being wrong.
     margin = 2 * (found.ours + found.theirs)
     num_different, gaps = 0, []
@@ -130,7 +128,7 @@ def test_greedy_text_is_that_of_transformers(
 
 
 def test_int8_stays_close_to_f32(model: Model, report: Report) -> None:
-    f32 = ours.all_logits(model.runner.engine, model.text)
+    f32 = ours.all_logits(model.engine, model.text)
     int8 = ours.all_logits(ours.load(model.path, "int8", 1024), model.text)
     nats = divergence(f32, int8)
     same = float(np.mean(f32.argmax(axis=1) == int8.argmax(axis=1)))
