@@ -98,7 +98,7 @@ def test_the_controller_drafts_much_and_little() -> None:
     assert all(sizes[size] > 5 for size in range(5))
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_tenfold(world: World, drafter: str, setting: str, report: Report) -> None:
@@ -114,7 +114,7 @@ def test_tenfold(world: World, drafter: str, setting: str, report: Report) -> No
     report(f"{num_tokens} tokens compared")
 
 
-@pytest.mark.long
+@pytest.mark.proof
 def test_tenfold_is_large() -> None:
     num_tokens = 0
     for make in WORLDS.values():

