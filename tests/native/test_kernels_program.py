@@ -20,7 +20,7 @@ import pytest
 from guessahead import _native
 from tests.support.equipment import ROOT, first_program, not_tested
 
-REMEDY = "`make test` fetches both on x86-64 Linux; elsewhere: apt-get install g++-aarch64-linux-gnu qemu-user"
+REMEDY = "`make test` fetches it on x86-64 Linux; or: apt-get install g++-aarch64-linux-gnu qemu-user"
 CROSS = (
     "-DCMAKE_SYSTEM_NAME=Linux",
     "-DCMAKE_SYSTEM_PROCESSOR=aarch64",

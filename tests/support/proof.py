@@ -1,7 +1,7 @@
 """`make proof`: the tests marked `proof`, each until it has passed once, in as many runs as that takes.
 
-build/proof/SOURCES.jsonl has a line for each test that passed; SOURCES stands for the content of all files that
-can change a result. A later run leaves those tests out, and its last lines are an entry for docs/log.md.
+build/proof/SOURCES.jsonl has a line for each test that passed; SOURCES stands for the content of all files
+that can change a result. A later run leaves those tests out, and its last lines are an entry for docs/log.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def _sources() -> Iterator[Path]:
         yield from sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES)
 
 
-def deselect(config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]) -> None:
+def deselect(
+    config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]
+) -> None:
     config.hook.pytest_deselected(items=[item for item in items if unwanted(item)])
     items[:] = [item for item in items if not unwanted(item)]
 
@@ -50,7 +52,9 @@ class Proof:
     def path(self) -> Path:
         state = hashlib.sha256(self._isa.encode())
         for source in _sources():
-            state.update(f"{source.relative_to(ROOT)} {hashlib.sha256(source.read_bytes()).hexdigest()}".encode())
+            state.update(
+                f"{source.relative_to(ROOT)} {hashlib.sha256(source.read_bytes()).hexdigest()}".encode()
+            )
         return self._folder / f"{state.hexdigest()[:16]}.jsonl"
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
