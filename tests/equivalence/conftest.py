@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.equivalence.grid import WORLDS, World
+from tests.equivalence.grid import WORLDS, World, shared_world
 
 
 @pytest.fixture(params=sorted(WORLDS), scope="module")
 def world(request: pytest.FixtureRequest) -> World:
-    return WORLDS[request.param]()
+    return shared_world(request.param)

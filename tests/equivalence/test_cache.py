@@ -18,7 +18,7 @@ from guessahead.engines.native import NativeSequence
 from guessahead.protocols import Engine, EngineInfo, SequenceState
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Float32, PassOutput, Request, Rows
-from tests.equivalence.grid import DRAFTERS, World, make_drafter, native_world, requests, text_world
+from tests.equivalence.grid import DRAFTERS, World, make_drafter, requests, shared_world
 from tests.equivalence.test_controlled import Whimsical
 
 SETTINGS = ("greedy", "penalties-sampled")
@@ -65,9 +65,7 @@ def caches(world: World, drafter: Drafter, request: Request) -> tuple[list[Cache
 
 @pytest.fixture(scope="module", params=["llama-F32", "qwen2-Q4_1", "llama-text"])
 def world(request: pytest.FixtureRequest) -> World:
-    arch, _, kind = request.param.partition("-")
-    made = text_world(arch) if kind == "text" else native_world(arch, kind)
-    return replace(made, max_tokens=24, seeds=(0,))
+    return replace(shared_world(request.param), max_tokens=24, seeds=(0,))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -59,7 +59,7 @@ def test_the_smollm2_grid_is_large(smollm2: World, report: Report) -> None:
     assert num_tokens >= 10_000
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_tenfold_on_smollm2(smollm2: World, drafter: str, report: Report) -> None:
     many = replace(smollm2, seeds=range(10 * len(smollm2.seeds)))
