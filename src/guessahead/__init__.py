@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guessahead.core.stats import Stats, predict_speedup, predict_tau
+    from guessahead.core.stats import Stats
     from guessahead.drafters.base import Drafter
     from guessahead.errors import (
         GuessaheadError,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         StateError,
         TokenizerError,
     )
+    from guessahead.measure.formulas import predict_speedup, predict_tau
     from guessahead.model import LanguageModel, Session, Stream, load
     from guessahead.options import GenerateOptions
     from guessahead.runners.solo import SpeculativeDecoder
@@ -63,8 +64,8 @@ _HOMES = {
     "TokenizerError": "errors",
     "Verdict": "types",
     "load": "model",
-    "predict_speedup": "core.stats",
-    "predict_tau": "core.stats",
+    "predict_speedup": "measure.formulas",
+    "predict_tau": "measure.formulas",
 }
 
 __all__ = [

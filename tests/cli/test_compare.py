@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from guessahead.core.stats import Recorder, Stats, StepSeconds, predict_speedup, predict_tau
+from guessahead.core.stats import Recorder, Stats, StepSeconds
 from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
+from guessahead.measure.formulas import predict_speedup, predict_tau
 from guessahead.types import Draft, Generation, Int32, Verdict
 from tests.support.tiny import TinyModel
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.errors import ParameterError
 from guessahead.measure.formulas import (
     Costs,
@@ -16,6 +15,8 @@ from guessahead.measure.formulas import (
     forecast,
     from_trace,
     grid,
+    predict_speedup,
+    predict_tau,
     rising,
 )
 from tests.report.documents import Made, trace

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from guessahead.core.sampling import probabilities
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import PromptError
 from guessahead.measure.costs import measure_passes
-from guessahead.measure.formulas import Costs, VerifyCurve
+from guessahead.measure.formulas import Costs, VerifyCurve, predict_speedup, predict_tau
 from guessahead.measure.text_result import TextAcceptance, expect, pooled
 from guessahead.measure.texts import measure_text
 from guessahead.types import (

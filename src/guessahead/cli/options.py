@@ -251,5 +251,5 @@ _DEFAULTS: Final = {field.name: field.default for field in fields(GenerateOption
 
 def _default_note(name: str) -> str:
     default: object = _DEFAULTS[name]
-    shown = default not in (None, False, MISSING, "auto") and default != ()
+    shown = default not in ("auto", ()) and not any(default is each for each in (None, False, MISSING))
     return f"  [default: {default}]" if shown else ""

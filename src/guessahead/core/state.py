@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from guessahead.core.sampling import token_logprob
-from guessahead.core.stats import Recorder, StepSeconds
+from guessahead.core.stats import Recorder, StepCounts, StepSeconds
 from guessahead.core.trace import Trace
 from guessahead.core.verify import cut
 from guessahead.errors import PromptError, StateError
@@ -145,12 +145,9 @@ class GenerationState:
             after = [first_guess - 1, *(first_guess + node for node in nodes)]
             for token_id, row in zip(chunk.token_ids, after, strict=False):
                 self._logprobs.append(token_logprob(logits[row], token_id, self.request.logprobs))
+        num_tested = full.num_tested if num_taken == len(wanted) else num_taken
         self._recorder.count(
-            num_read=first_guess,
-            num_tokens=num_taken,
-            num_drafted=len(draft),
-            num_tested=full.num_tested if num_taken == len(wanted) else num_taken,
-            num_accepted=len(nodes),
+            StepCounts(first_guess, num_taken, len(draft), num_tested, num_accepted=len(nodes))
         )
         if self._trace is not None:
             self._trace.add(rows, draft, chosen, full, chunk)

@@ -1,8 +1,7 @@
 """Will guessing pay? Answers from alpha, gamma and costs, before anything is built.
 
-The formulas are those of `core.stats` (Leviathan, Kalman, Matias 2023): a draft of gamma guesses, each
-right with probability alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1))
-times that of plain decoding. Here they are turned around: which gamma is best, and which alpha is needed?
+By the formulas of Leviathan, Kalman and Matias (2023), a draft of gamma guesses, each right with probability
+alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1)) times that of plain decoding. Here they are turned around: which gamma is best, and which alpha is needed?
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,6 +21,27 @@ if TYPE_CHECKING:
 MAX_GAMMA: Final = 63
 _ALPHAS: Final = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _PRECISION: Final = 1e-9
+
+
+def predict_tau(alpha: float, gamma: int) -> float:
+    """Expected tokens per step if every guess is right with probability alpha, independently.
+
+    (1 - alpha^(gamma+1)) / (1 - alpha): Leviathan, Kalman, Matias 2023, equation 1.
+    """
+    if not 0.0 <= alpha <= 1.0 or gamma < 0:
+        raise ParameterError(f"alpha must be in [0, 1] and gamma at least 0, not {alpha} and {gamma}")
+    return float(gamma + 1) if alpha == 1.0 else (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
+
+
+def predict_speedup(alpha: float, gamma: int, c: float, v: float) -> float:
+    """Expected speed over plain decoding: tau / (gamma * c + v).
+
+    c: time of a draft pass over that of a one-row target pass. v: time of a target pass of gamma + 1 rows
+    over that of one row. (Leviathan et al. 2023, theorem 3.8, has v = 1.)
+    """
+    if c < 0.0 or v <= 0.0:
+        raise ParameterError(f"c must be at least 0 and v above 0, not {c} and {v}")
+    return predict_tau(alpha, gamma) / (gamma * c + v)
 
 
 class VerifyCurve:

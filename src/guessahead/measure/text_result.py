@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from guessahead.core.stats import predict_tau
-from guessahead.measure.formulas import Costs
+from guessahead.measure.formulas import Costs, predict_tau
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from guessahead.core.rejection import REJECTION
 from guessahead.core.sampling import is_greedy
-from guessahead.core.stats import Stats, predict_tau
+from guessahead.core.stats import Stats
 from guessahead.errors import ParameterError
+from guessahead.measure.formulas import predict_tau
 from guessahead.types import SamplingParams
 
 if TYPE_CHECKING:
