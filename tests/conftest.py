@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -73,3 +73,11 @@ def _not_tested(terminalreporter: pytest.TerminalReporter) -> list[str]:
         if isinstance(result.longrepr, tuple) and NOT_TESTED in result.longrepr[2]
     )
     return [f"{reason} (tests: {count})" for reason, count in sorted(reasons.items())]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _untuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What `guessahead tune` saved on this machine must not decide what tests see."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GUESSAHEAD_TUNED", str(tmp_path_factory.mktemp("untuned") / "tuned.json"))
+        yield

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.peers.base import Answer
 from guessahead.measure.bench.drafters import PLAIN, arguments_of, runnable_drafters
-from guessahead.measure.bench.provenance import package_version
+from guessahead.engines.machine import package_version
 from guessahead.model import LanguageModel
 from guessahead.types import Gamma
 
@@ -23,7 +23,7 @@ class Ours:
         gamma: Gamma,
         drafters: Sequence[str] = (),
     ) -> None:
-        self.version = package_version("guessahead")
+        self.version = package_version()
         self._lm, self._gamma = lm, gamma
         names = drafters or runnable_drafters(lm, draft_model)
         self._arguments = {name: arguments_of(name, lm, draft_model) for name in (PLAIN, *names)}

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeGuard, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, Unpack
 
 import numpy as np
 
+from guessahead.controller import saved
+from guessahead.drafters import registry
 from guessahead.errors import ParameterError, PromptError, StateError
 from guessahead.options import GenerateOptions, OptionArguments, documented
 from guessahead.protocols import DrafterSettings
 from guessahead.types import Chunk, Generation, Int32, Request
 
 if TYPE_CHECKING:
+    from guessahead.controller.saved import Tuned
     from guessahead.protocols import EngineInfo, Runner
     from guessahead.text.chat_template import ChatTemplate
     from guessahead.text.tokenizer import Tokenizer
@@ -38,7 +41,7 @@ def load(
     """Load a model, ready to generate.
 
     model: a name of the catalogue, the path of a GGUF file or of a Hugging Face model folder, or a hub id.
-    threads: worker threads; None = one for each core this process may use.
+    threads: worker threads; None = as `guessahead tune` saved, else one for each core this process may use.
     context: most tokens of a sequence; None = what the model was made for.
     activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
         slow route for checks). Weights that are not quantised always take f32.
@@ -49,11 +52,13 @@ def load(
     Raises ModelError, TokenizerError or ParameterError, in one line.
     """
     from guessahead.engines.registry import RunSettings
-    from guessahead.models.load import load_parts
+    from guessahead.models.load import identity, load_parts
 
+    if threads is None and activations == "int8" and (tuned := saved.load(identity(os.fspath(model)))):
+        threads = tuned.threads
     settings = RunSettings(threads=threads, context=context, activations=activations, cache=cache)
     parts = load_parts(model, settings, engine=engine, progress=progress)
-    return LanguageModel(parts.runner, parts.tokenizer, parts.chat_template, parts.name)
+    return LanguageModel(parts.runner, parts.tokenizer, parts.chat_template, parts.name, parts.identity)
 
 
 class LanguageModel:
@@ -62,16 +67,25 @@ class LanguageModel:
     prompt: text, which becomes the user's message in the model's chat template (unless raw=True); token ids,
     taken as they are; or chat messages. All options are those of GenerateOptions; whatever cannot be honoured
     raises ParameterError, before anything is generated. A prompt that is empty or fills the context raises
-    PromptError.
+    PromptError. Where drafter and max_draft are not given, they are what `guessahead tune` saved for this
+    model and machine.
     """
 
     def __init__(
-        self, runner: Runner, tokenizer: Tokenizer, chat_template: ChatTemplate | None, name: str
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        chat_template: ChatTemplate | None,
+        name: str,
+        identity: str = "",
     ) -> None:
+        """identity: what saved settings are kept under; "" = there are none."""
         self.runner = runner
         self.tokenizer = tokenizer
         self.chat_template = chat_template
         self.name = name
+        self.identity = identity
+        self._tuned: dict[str | None, Tuned | None] = {}  # by the identity of a second model
 
     @property
     def info(self) -> EngineInfo:
@@ -96,7 +110,7 @@ class LanguageModel:
     @documented
     def stream(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Stream:
         """The answer as it comes: an iterable of chunks. Prompt and options are checked at once."""
-        checked = GenerateOptions.from_arguments(options, self.info.vocab_size)
+        checked = GenerateOptions.from_arguments(self._with_tuned(options), self.info.vocab_size)
         request = Request(
             prompt_ids=self._prompt_ids(prompt, checked),
             params=checked.sampling,
@@ -117,6 +131,32 @@ class LanguageModel:
     def session(self) -> Session:
         """This model, with a cache that is kept from one generation to the next."""
         return Session(self)
+
+    def _with_tuned(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, with what was saved for what was not given.
+
+        What was measured with other threads or other activations is not taken. The drafter stays the caller's
+        choice where options for one are given, or a draft model that it has no use for.
+        """
+        filled, second = dict(options), options.get("draft_model")
+        tuned = self._saved(second)
+        if tuned is None or (tuned.threads, "int8") != (self.info.threads, self.info.dtype):
+            return filled
+        usable = second is None or registry.find(tuned.drafter).takes_draft_engine
+        if usable and not options.get("drafter") and not options.get("drafter_options"):
+            filled["drafter"] = tuned.drafter
+        if options.get("gamma", "auto") == "auto" and options.get("max_draft") is None:
+            filled["max_draft"] = tuned.max_draft
+        return filled
+
+    def _saved(self, second: object) -> Tuned | None:
+        """The setting for this model, with a second one if given; the file is read once."""
+        other = second.identity if isinstance(second, LanguageModel) else None
+        if not self.identity or other == "":
+            return None
+        if other not in self._tuned:
+            self._tuned[other] = saved.load(self.identity, other)
+        return self._tuned[other]
 
     def _prompt_ids(self, prompt: Prompt, options: GenerateOptions) -> Int32:
         messages: Sequence[Message]
@@ -158,7 +198,7 @@ class Session(LanguageModel):
     """
 
     def __init__(self, lm: LanguageModel) -> None:
-        super().__init__(lm.runner.session(), lm.tokenizer, lm.chat_template, lm.name)
+        super().__init__(lm.runner.session(), lm.tokenizer, lm.chat_template, lm.name, lm.identity)
 
     def close(self) -> None:
         """Free the cache. The next generation begins anew."""

@@ -92,7 +92,7 @@ def tell(line: str) -> None:
 
 def num_threads(values: Mapping[str, Any]) -> int:
     """--threads, or its default."""
-    from guessahead.measure.bench.provenance import usable_cores
+    from guessahead.engines.machine import usable_cores
 
     given: int | None = values["threads"]
     return usable_cores() if given is None else given

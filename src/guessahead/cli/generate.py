@@ -45,7 +45,6 @@ def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
     """
     _check_combination(values)
     text = options.read_prompt(prompt, raw=bool(values["raw"]))
-    values = options.with_tuned(values)
     lm = options.load_model(values)
     arguments = options.generation_arguments(values, options.load_draft_model(values))
     if values["logprobs"] is not None:

@@ -56,22 +56,24 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
     user cache; GUESSAHEAD_TUNED names another one.
     """
     from guessahead.controller import saved as tuned
+    from guessahead.models.load import identity
 
+    names = identity(model), None if draft_model is None else identity(draft_model)
     if show and forget:
         raise ParameterError("--show and --forget contradict each other")
     if forget:
-        there = tuned.forget(model, draft_model)
+        there = tuned.forget(*names)
         click.echo("forgotten" if there else "nothing was saved", err=True)
         return
-    setting = tuned.load(model, draft_model)
+    setting = tuned.load(*names)
     candidates: Sequence[Candidate] = ()
     if not show:
         setting, candidates = _tune(model, draft_model, values)
-        tuned.save(model, draft_model, setting)
+        tuned.save(*names, setting)
     if setting is None:
-        raise ParameterError(f"nothing is saved for {tuned.key(model, draft_model)}")
+        raise ParameterError(f"nothing is saved for {tuned.key(*names)}")
     if values["as_json"]:
-        click.echo(json.dumps({"key": tuned.key(model, draft_model), **asdict(setting)}))
+        click.echo(json.dumps({"key": tuned.key(*names), **asdict(setting)}))
     else:
         _print(setting, candidates)
         click.echo(f"{'kept in' if show else 'saved in'} {tuned.path()}", err=True)
@@ -79,8 +81,8 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
 
 def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[Tuned, Sequence[Candidate]]:
     from guessahead.controller.saved import Tuned
+    from guessahead.engines.machine import package_version
     from guessahead.measure.bench.lock import alone
-    from guessahead.measure.bench.provenance import package_version
     from guessahead.measure.tune import best, largest_draft
     from guessahead.model import load
 
@@ -104,7 +106,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
         v={str(rows): v for rows, v in passes.v.points.items()},
         plain_tokens_per_second=1.0 / passes.seconds,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=package_version("guessahead"),
+        version=package_version(),
     ), candidates
 
 
@@ -120,7 +122,7 @@ def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
 
 def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassTimes, int]:
     """The model with the number of threads that makes one-row passes fastest."""
-    from guessahead.measure.bench.provenance import usable_cores
+    from guessahead.engines.machine import usable_cores
     from guessahead.measure.costs import measure_passes
     from guessahead.model import load
     from guessahead.runners.solo import solo

@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from guessahead.engines.machine import cpu_model, package_version, usable_cores
 from guessahead.errors import ModelError
-from guessahead.measure.bench.provenance import cpu_model, package_version, usable_cores
-from guessahead.models import catalogue
 from guessahead.models.download import cache_dir
 
 FILE_VARIABLE: Final = "GUESSAHEAD_TUNED"
@@ -53,8 +52,8 @@ def path() -> Path:
 
 
 def key(model: str, draft_model: str | None = None) -> str:
-    """What a setting is kept under: both models (names, or absolute paths) and the machine."""
-    names = " + ".join(_identity(name) for name in (model, draft_model) if name is not None)
+    """What a setting is kept under: both models (catalogue names, or absolute paths) and the machine."""
+    names = " + ".join(name for name in (model, draft_model) if name is not None)
     return f"{names} on {cpu_model()}, {usable_cores()} cores"
 
 
@@ -69,7 +68,7 @@ def load(model: str, draft_model: str | None = None) -> Tuned | None:
     found = Tuned(**entry)
     counts = (found.threads, found.max_draft)
     sound = isinstance(found.drafter, str) and all(isinstance(n, int) and n > 0 for n in counts)
-    return found if sound and found.version == package_version("guessahead") else None
+    return found if sound and found.version == package_version() else None
 
 
 def save(model: str, draft_model: str | None, setting: Tuned) -> Path:
@@ -85,10 +84,6 @@ def forget(model: str, draft_model: str | None = None) -> bool:
     if found:
         _write(entries)
     return found
-
-
-def _identity(name: str) -> str:
-    return name if name in catalogue.entries() else str(Path(name).expanduser().absolute())
 
 
 def _entries() -> dict[str, Any]:

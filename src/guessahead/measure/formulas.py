@@ -1,7 +1,8 @@
 """Will guessing pay? Answers from alpha, gamma and costs, before anything is built.
 
 By the formulas of Leviathan, Kalman and Matias (2023), a draft of gamma guesses, each right with probability
-alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1)) times that of plain decoding. Here they are turned around: which gamma is best, and which alpha is needed?
+alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1)) times that of plain
+decoding. Here they are turned around: which gamma is best, and which alpha is needed?
 """
 
 from __future__ import annotations

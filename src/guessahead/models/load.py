@@ -58,14 +58,20 @@ def open_checkpoint(path: Path) -> GGUFFile:
     return GGUFFile.open(path)
 
 
+def identity(model: str) -> str:
+    """What settings of a model are kept under: its name in the catalogue, or its absolute path."""
+    return model if model in catalogue.entries() else str(Path(model).expanduser().absolute())
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedParts:
-    """A model in parts. name: as people call it."""
+    """A model in parts. name: as people call it. identity: see `identity`."""
 
     runner: SoloRunner
     tokenizer: Tokenizer
     chat_template: ChatTemplate | None
     name: str
+    identity: str
 
 
 def load_parts(
@@ -97,7 +103,7 @@ def load_parts(
     name = os.fspath(model)
     if path.is_dir():
         shown = path.name if Path(name).is_dir() else name
-        return LoadedParts(SoloRunner(loaded, tokenizer), tokenizer, chat_template, shown)
+        return LoadedParts(SoloRunner(loaded, tokenizer), tokenizer, chat_template, shown, identity(name))
     shown = name if name in catalogue.entries() else path.stem
 
     def load_copy(copy: Path) -> Engine:
@@ -106,4 +112,4 @@ def load_parts(
 
     lower = LowerPrecision(path, shown, bits, load_copy)
     runner = SoloRunner(loaded, tokenizer, lower_precision=lower)
-    return LoadedParts(runner, tokenizer, chat_template, shown)
+    return LoadedParts(runner, tokenizer, chat_template, shown, identity(name))

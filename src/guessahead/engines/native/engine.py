@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from guessahead import _native
+from guessahead.engines.machine import usable_cores
 from guessahead.engines.native.architectures import ARCHITECTURES, RunSettings
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.choosing import chooser_arguments
@@ -120,7 +121,7 @@ class NativeEngine:
         Raises ModelError where the file cannot be used, ParameterError for impossible settings.
         """
         if threads is None:
-            threads = min(_num_cores(), MAX_THREADS)
+            threads = min(usable_cores(), MAX_THREADS)
         if not 1 <= threads <= MAX_THREADS:
             raise ParameterError(f"threads is {threads}; it must be from 1 to {MAX_THREADS}")
         if activations not in ACTIVATIONS:
@@ -182,7 +183,7 @@ class NativeEngine:
             checkpoint,
             max_rows=MAX_ROWS,
             context=checkpoint.config.context_length if context is None else context,
-            threads=min(_num_cores(), MAX_THREADS) if threads is None else threads,
+            threads=min(usable_cores(), MAX_THREADS) if threads is None else threads,
             half_cache=cache == "f16",
         )
 
@@ -271,11 +272,6 @@ class NativeEngine:
             job.sequence.first_row = job.offset
             job.offset += size
             job.num_passes += 1
-
-
-def _num_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _output(job: _Job) -> PassOutput:
