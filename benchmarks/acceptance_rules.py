@@ -26,8 +26,8 @@ from guessahead.errors import InputError
 from guessahead.measure.bench.drafters import SAMPLED
 from guessahead.measure.bench.workload import Task, default_tasks, select
 from guessahead.model import LanguageModel, load
-from guessahead.protocols import Engine
-from guessahead.types import EMPTY_IDS, ChoiceContext, Float64, Int32, Rows, SamplingParams
+from guessahead.protocols import Engine, Rows
+from guessahead.types import EMPTY_IDS, ChoiceContext, Float64, Int32, SamplingParams
 
 _TASKS: Final = "code-lru,json-users,edit-types,sum-reef,qa-sky,math-train,trans-de,story-light"
 _ROWS: Final = 16  # of a pass along a text

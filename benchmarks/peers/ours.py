@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.peers.base import Answer
-from guessahead.measure.bench.drafters import PLAIN, arguments_of, runnable_drafters
 from guessahead.engines.machine import package_version
+from guessahead.measure.bench.drafters import PLAIN, arguments_of, runnable_drafters
 from guessahead.model import LanguageModel
 from guessahead.types import Gamma
 

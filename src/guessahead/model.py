@@ -18,7 +18,7 @@ from guessahead.types import Chunk, Generation, Int32, Request
 
 if TYPE_CHECKING:
     from guessahead.controller.saved import Tuned
-    from guessahead.protocols import EngineInfo, Runner
+    from guessahead.protocols import EngineInfo, Model, Runner
     from guessahead.text.chat_template import ChatTemplate
     from guessahead.text.tokenizer import Tokenizer
 
@@ -149,9 +149,9 @@ class LanguageModel:
             filled["max_draft"] = tuned.max_draft
         return filled
 
-    def _saved(self, second: object) -> Tuned | None:
+    def _saved(self, second: Model | None) -> Tuned | None:
         """The setting for this model, with a second one if given; the file is read once."""
-        other = second.identity if isinstance(second, LanguageModel) else None
+        other = None if second is None else second.identity
         if not self.identity or other == "":
             return None
         if other not in self._tuned:

@@ -14,7 +14,7 @@ from guessahead.types import Acceptance, Gamma, SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.drafters.registry import OptionValue
-    from guessahead.model import LanguageModel
+    from guessahead.protocols import Model
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -39,7 +39,7 @@ class OptionArguments(SamplingArguments, total=False):
 
     max_tokens: int
     drafter: str
-    draft_model: LanguageModel | None
+    draft_model: Model | None
     gamma: Gamma
     max_draft: int | None
     drafter_options: Mapping[str, OptionValue] | None
@@ -75,7 +75,7 @@ class GenerateOptions(SamplingParams):
 
     max_tokens: int = 256
     drafter: str = "portfolio"
-    draft_model: LanguageModel | None = None
+    draft_model: Model | None = None
     gamma: Gamma = "auto"
     max_draft: int | None = None
     drafter_options: Mapping[str, OptionValue] | None = None

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
         Chunk,
         Draft,
         Float32,
-        Float64,
         Generation,
         Int32,
-        PassOutput,
         Request,
-        Rows,
         Verdict,
     )
 
@@ -59,6 +56,50 @@ class SequenceState(Protocol):
 
     def close(self) -> None:
         """Give the memory back. A closed sequence refuses every other call."""
+
+
+WantedLogits = Literal["none", "path", "all"]
+"""Of which rows a pass returns logits: none, those that were chosen for, or all from choose_from on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one sequence for one call of `Engine.forward`.
+
+    token_ids: m tokens. Row 0.. first the committed tokens that the cache does not hold yet, then the draft.
+    parents: parent row, -1 = the sequence's last cached token; parents[i] < i; None = a chain.
+    context: how to choose; None = choose nothing (the rows only fill the cache).
+    choose_from: index of the last committed row; default: the last row. Rows up to it form a chain and enter
+        the cache at once. Rows after it are tentative (its descendants, see `SequenceState.keep`). The engine
+        chooses a token for this row, goes on to its child row that holds the chosen token, chooses there, and
+        so on. `context.history` ends with the token of this row.
+    want_logits: also return logits; with "all" the engine chooses nothing, and the caller judges.
+    want_hidden: layers whose hidden states to return (output of layer i; see `EngineInfo.num_layers`).
+    """
+
+    sequence: SequenceState
+    token_ids: Int32
+    parents: Int32 | None = None
+    context: ChoiceContext | None = None
+    choose_from: int | None = None
+    want_logits: WantedLogits = "none"
+    want_hidden: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PassOutput:
+    """What a pass yields for one `Rows`.
+
+    chosen: int32[m]; the chosen token of each row on the chosen path, -1 for rows that were not asked.
+    logits: row index -> float32[vocab], for the rows that were wanted.
+    hidden: layer -> float32[m, width], if wanted.
+    num_passes: passes over the weights that the call took for this `Rows` (1, or more for a long prompt).
+    """
+
+    chosen: Int32
+    logits: Mapping[int, Float32] | None = None
+    hidden: Mapping[int, Float32] | None = None
+    num_passes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,21 +196,6 @@ class DraftHead(Protocol):
     def new_sequence(self) -> HeadSequence: ...
 
 
-class Draws(Protocol):
-    """Random numbers of one generation. Each (use, start, depth) has one, independent of all others.
-
-    use: what it is for (core/rejection.py). start: tokens committed when the step began; depth: the guess of
-    the draft, from 0. No two steps begin at the same length, so a guess that was dropped leaves no trace in a
-    later one.
-    """
-
-    def pick(self, use: int, weights: Float64, start: int, depth: int) -> int:
-        """An index, with probability weights[index] / sum of weights."""
-
-    def passes(self, use: int, probability: float, start: int, depth: int) -> bool:
-        """True with this probability (above 1: always)."""
-
-
 class Policy(Protocol):
     """Decides how much to guess, step by step; FixedGamma and Controller are policies."""
 
@@ -225,6 +251,13 @@ class DrafterSettings:
     name: str = "none"
     options: Mapping[str, str | int | float] = field(default_factory=dict)
     draft_model: Runner | None = None
+
+
+class Model(Protocol):
+    """A loaded model, as far as another one needs it as a draft model."""
+
+    runner: Runner
+    identity: str
 
 
 class Runner(Protocol):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
 from guessahead.engines.replay import Recording, ReplayCosts, ReplayEngine, VirtualClock, recordings
 from guessahead.runners.solo import SpeculativeDecoder

@@ -15,10 +15,12 @@ import pytest
 from guessahead.core.rejection import HashDraws, RejectionJudge, Use
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.errors import ParameterError, StateError
+from guessahead.protocols import PassOutput
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Ask, ChoiceContext, Draft, Float64, Generation, PassOutput, SamplingParams
+from guessahead.types import Ask, ChoiceContext, Draft, Float64, Generation, SamplingParams
 from tests.support.fakes import TinyEngine, decode, letters, plain, request
 
 VOCAB = 24

@@ -13,9 +13,9 @@ import pytest
 from guessahead.controller import asking
 from guessahead.core import rejection
 from guessahead.core.rejection import Use
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
-from guessahead.protocols import Draws
-from guessahead.types import ChoiceContext, Float32, Float64
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
+from guessahead.types import ChoiceContext, Draws, Float32, Float64
 from tests.support.enumeration import distance
 from tests.support.sampling_world import (
     DIFFERENT,

@@ -21,8 +21,9 @@ from guessahead.drafters.head import Head, HeadOptions
 from guessahead.drafters.portfolio import Portfolio, PortfolioOptions
 from guessahead.engines.native import NativeEngine
 from guessahead.engines.native.head import NativeHead
+from guessahead.protocols import PassOutput, Rows
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Ask, ChoiceContext, Draft, Float32, Gamma, Int32, PassOutput, Rows
+from guessahead.types import Ask, ChoiceContext, Draft, Float32, Gamma, Int32
 from tests.support.enumeration import ChanceEngine, Law, Outcomes, distance, enumerated, plain_law
 from tests.support.fake_head import FakeHead, FakeHeadSequence
 from tests.support.fakes import request

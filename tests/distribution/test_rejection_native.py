@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.types import ChoiceContext, Float32, Rows, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.support.tiny import tiny_gguf
 
 PROMPT = "the quick brown fox jumps over the lazy dog and the quick"

@@ -7,7 +7,8 @@ import pytest
 
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.prompt_lookup import NgramIndex
 from guessahead.errors import ParameterError, StateError
 from guessahead.types import Ask, ChoiceContext, SamplingParams, Verdict

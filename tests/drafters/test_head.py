@@ -13,6 +13,7 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.head import Head, HeadOptions
 from guessahead.errors import StateError
+from guessahead.protocols import Rows
 from guessahead.types import (
     EMPTY_IDS,
     Ask,
@@ -21,7 +22,6 @@ from guessahead.types import (
     Float32,
     HiddenStates,
     Int32,
-    Rows,
     SamplingParams,
     StopRule,
     Verdict,

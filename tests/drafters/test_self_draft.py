@@ -10,7 +10,7 @@ import pytest
 import guessahead as ga
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
-from guessahead.drafters.draft_model import PRECISIONS
+from guessahead.drafters.model_base import PRECISIONS
 from guessahead.errors import ModelError, ParameterError
 from guessahead.models.gguf import GGUFFile
 from guessahead.models.lower_precision import requantised

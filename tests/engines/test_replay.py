@@ -7,7 +7,8 @@ import pytest
 
 from guessahead.engines.replay import ReplayCosts, ReplayEngine, VirtualClock, recordings
 from guessahead.errors import ParameterError, PromptError, StateError
-from guessahead.types import ChoiceContext, Int32, Rows, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Int32, SamplingParams
 from tests.support.replaying import replay, speed
 
 TEXT = [5, 6, 7, 8, 9, 10, 11, 12]

@@ -12,13 +12,13 @@ import numpy as np
 
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.protocols import Rows
 from guessahead.types import (
     EMPTY_IDS,
     Ask,
     ChoiceContext,
     Draft,
     HiddenStates,
-    Rows,
     SamplingParams,
     StopRule,
     Verdict,

@@ -15,9 +15,9 @@ import pytest
 from guessahead.controller.pass_costs import PassCosts
 from guessahead.drafters.base import Drafter
 from guessahead.engines.native import NativeSequence
-from guessahead.protocols import Engine, EngineInfo, SequenceState
+from guessahead.protocols import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Float32, PassOutput, Request, Rows
+from guessahead.types import Float32, Request
 from tests.equivalence.grid import DRAFTERS, World, make_drafter, requests, shared_world
 from tests.equivalence.test_controlled import Whimsical
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.drafters.draft_model import DraftModelOptions
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.prompt_lookup import NgramIndex
 from guessahead.engines.replay import Recording
 from guessahead.errors import ParameterError, PromptError

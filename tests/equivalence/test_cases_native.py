@@ -12,9 +12,9 @@ import pytest
 import guessahead as ga
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.drafters.draft_model import DraftModelOptions
-from guessahead.protocols import Engine, EngineInfo, SequenceState
-from guessahead.types import Float32, Generation, PassOutput, Rows
+from guessahead.drafters.model_base import DraftModelOptions
+from guessahead.protocols import Engine, EngineInfo, PassOutput, Rows, SequenceState
+from guessahead.types import Float32, Generation
 from tests.support.fake_drafters import HostileDrafter, SlippingDraftModel, TreeOracleDrafter
 from tests.support.fakes import decode_stream, request
 from tests.support.rewriting import rewrite

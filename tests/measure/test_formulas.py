@@ -13,12 +13,12 @@ from guessahead.measure.formulas import (
     best_gamma,
     break_even,
     forecast,
-    from_trace,
     grid,
     predict_speedup,
     predict_tau,
     rising,
 )
+from guessahead.report.measured import from_trace
 from tests.report.documents import Made, trace
 
 alphas = st.floats(0.0, 1.0)

@@ -16,18 +16,8 @@ from guessahead.measure.costs import measure_passes
 from guessahead.measure.formulas import Costs, VerifyCurve, predict_speedup, predict_tau
 from guessahead.measure.text_result import TextAcceptance, expect, pooled
 from guessahead.measure.texts import measure_text
-from guessahead.types import (
-    Ask,
-    ChoiceContext,
-    Draft,
-    Float32,
-    HiddenStates,
-    Int32,
-    PassOutput,
-    Rows,
-    SamplingParams,
-    Verdict,
-)
+from guessahead.protocols import PassOutput, Rows
+from guessahead.types import Ask, ChoiceContext, Draft, Float32, HiddenStates, Int32, SamplingParams, Verdict
 from tests.support.fakes import FakeEngine, ScriptEngine, TinyEngine
 
 TEXT = np.array([(7 * i) % 50 for i in range(40)], np.int32)

@@ -17,7 +17,7 @@ from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError, PromptError
 from guessahead.models import memory
 from guessahead.models.gguf import GGMLType, GGUFFile
-from guessahead.types import Rows
+from guessahead.protocols import Rows
 from tests.support.families import FAMILIES
 from tests.support.tiny import tiny_gguf
 
@@ -27,7 +27,7 @@ RUN_EACH = """
 import gc, sys
 from pathlib import Path
 import numpy as np
-from guessahead.types import Rows
+from guessahead.protocols import Rows
 from guessahead.engines.native import NativeEngine
 from guessahead.models.gguf import GGUFFile
 from guessahead.types import ChoiceContext, SamplingParams

@@ -9,8 +9,8 @@ import numpy as np
 
 from guessahead.engines.native import NativeEngine, NativeSequence
 from guessahead.models.gguf import GGUFFile
-from guessahead.protocols import Engine, SequenceState
-from guessahead.types import ChoiceContext, Float32, Rows, SamplingParams
+from guessahead.protocols import Engine, Rows, SequenceState
+from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.support.tiny import TinyModel
 
 GREEDY = SamplingParams()

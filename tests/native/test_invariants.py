@@ -11,7 +11,7 @@ import pytest
 
 from guessahead import _native
 from guessahead.engines.native import NativeEngine
-from guessahead.types import PassOutput, Rows
+from guessahead.protocols import PassOutput, Rows
 from tests.native.rows import Truth, cache_of, greedy, hidden_of, load, one_by_one
 from tests.support.families import FAMILIES
 from tests.support.tiny import TinyModel, tiny_gguf

@@ -9,8 +9,8 @@ import numpy as np
 
 from guessahead.engines.native import NativeEngine
 from guessahead.models.gguf import GGUFFile
-from guessahead.protocols import Engine, SequenceState
-from guessahead.types import ChoiceContext, Float32, Int32, Rows, SamplingParams
+from guessahead.protocols import Engine, Rows, SequenceState
+from guessahead.types import ChoiceContext, Float32, Int32, SamplingParams
 
 NUM_TOGETHER = 32  # sequences per pass: as many as fit into a pass, with less memory than 64
 MAX_ROWS = 64  # of a pass

@@ -18,7 +18,8 @@ import numpy as np
 from guessahead.core import sampling
 from guessahead.core.rejection import Use
 from guessahead.engines.replay import VirtualClock
-from guessahead.types import ChoiceContext, Float32, Float64, PassOutput, Rows, SamplingParams
+from guessahead.protocols import PassOutput, Rows
+from guessahead.types import ChoiceContext, Float32, Float64, SamplingParams
 from tests.support.fakes import TinyEngine
 
 Law = dict[tuple[int, ...], float]

@@ -12,20 +12,9 @@ from guessahead.core import sampling, tree
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import ParameterError, PromptError, StateError, TokenizerError
-from guessahead.protocols import EngineInfo
+from guessahead.protocols import EngineInfo, PassOutput, Rows
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import (
-    ChoiceContext,
-    Chunk,
-    Draft,
-    Float32,
-    Generation,
-    Int32,
-    PassOutput,
-    Request,
-    Rows,
-    SamplingParams,
-)
+from guessahead.types import ChoiceContext, Chunk, Draft, Float32, Generation, Int32, Request, SamplingParams
 
 
 class FakeTokenizer:

@@ -12,7 +12,8 @@ import pytest
 from guessahead.controller.pass_costs import PassCosts
 from guessahead.core.rejection import Use
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.portfolio import Portfolio, PortfolioOptions
 from guessahead.drafters.prompt_lookup import PromptLookup, PromptLookupOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions

@@ -10,10 +10,11 @@ import pytest
 
 import guessahead as ga
 from guessahead.errors import ModelError
+from guessahead.protocols import Rows
 from guessahead.training import chats
 from guessahead.training.batch import Text, Writing, WritingRequest, _loops, to_bfloat16, write
 from guessahead.training.chats import Frame
-from guessahead.types import Int32, Rows, SamplingParams
+from guessahead.types import Int32, SamplingParams
 from tests.support.tiny import tiny_gguf
 from tests.training.making import from_bfloat16
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from guessahead.controller.pass_costs import Curve
     from guessahead.controller.running import Pace, Trials
     from guessahead.drafters.base import Drafter
-    from guessahead.protocols import Draws
-    from guessahead.types import ChoiceContext, Draft, StopRule
+    from guessahead.types import ChoiceContext, Draft, Draws, StopRule
 
 Result = TypeVar("Result")
 Asking: TypeAlias = "Generator[tuple[Drafter, Ask], tuple[Draft, float], Result]"

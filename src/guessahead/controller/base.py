@@ -9,7 +9,8 @@ from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, Verdict
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.protocols import Draws, Proposer
+    from guessahead.protocols import Proposer
+    from guessahead.types import Draws
 
 
 class FixedGamma:

@@ -31,8 +31,8 @@ from guessahead.types import NO_DRAFT
 if TYPE_CHECKING:
     from guessahead.controller.pass_costs import Curve, PassCosts
     from guessahead.drafters.base import Drafter
-    from guessahead.protocols import Draws, Proposer
-    from guessahead.types import Ask, ChoiceContext, Draft, Verdict
+    from guessahead.protocols import Proposer
+    from guessahead.types import Ask, ChoiceContext, Draft, Draws, Verdict
 
 # Most nodes of a draft. Beyond, even certain guesses gain little on a CPU: v rises as fast as the tokens do.
 MAX_NODES: Final = 24

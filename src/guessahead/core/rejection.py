@@ -28,8 +28,8 @@ from guessahead.core.exact_math import uniforms
 from guessahead.errors import StateError
 
 if TYPE_CHECKING:
-    from guessahead.protocols import Draws
-    from guessahead.types import Acceptance, ChoiceContext, Draft, Float64, Int32, PassOutput
+    from guessahead.protocols import PassOutput
+    from guessahead.types import Acceptance, ChoiceContext, Draft, Draws, Float64, Int32
 
 
 IDENTICAL: Final[Acceptance] = "identical"

@@ -17,8 +17,8 @@ from guessahead.errors import PromptError, StateError
 from guessahead.types import ChoiceContext, Chunk, Generation
 
 if TYPE_CHECKING:
-    from guessahead.protocols import EngineInfo
-    from guessahead.types import Draft, Float32, Int32, Request, Rows, TokenLogprob, Verdict
+    from guessahead.protocols import EngineInfo, Rows
+    from guessahead.types import Draft, Float32, Int32, Request, TokenLogprob, Verdict
 
 TARGET: Final = "target"
 """Origin of the tokens that the target chose and no drafter guessed."""

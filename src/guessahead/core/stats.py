@@ -8,10 +8,7 @@ pass. v = time of a verifying pass over that of a one-row target pass.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from guessahead.types import Gamma
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Stats:
     """
 
     drafter: str
-    gamma: Gamma
+    gamma: int | Literal["auto"]
     num_prompt_tokens: int
     num_tokens: int
     num_prompt_passes: int
@@ -166,7 +163,13 @@ class Recorder:
         self._num_passes.append(num_passes)
 
     def stats(
-        self, *, drafter: str, gamma: Gamma, num_prompt_tokens: int, bytes_per_pass: int, note: str = ""
+        self,
+        *,
+        drafter: str,
+        gamma: int | Literal["auto"],
+        num_prompt_tokens: int,
+        bytes_per_pass: int,
+        note: str = "",
     ) -> Stats:
         """Everything counted so far."""
         prompt, later = self._counts[:1], self._counts[1:]

@@ -15,12 +15,13 @@ import numpy as np
 
 from guessahead.core.stats import StepSeconds
 from guessahead.core.verify import accept
-from guessahead.types import EMPTY_IDS, NO_DRAFT, Chunk, HiddenStates, Rows
+from guessahead.protocols import Rows
+from guessahead.types import EMPTY_IDS, NO_DRAFT, Chunk, HiddenStates
 
 if TYPE_CHECKING:
     from guessahead.core.state import GenerationState
-    from guessahead.protocols import Policy, Proposer, SequenceState
-    from guessahead.types import Ask, ChoiceContext, Draft, Float32, Int32, PassOutput, Verdict
+    from guessahead.protocols import PassOutput, Policy, Proposer, SequenceState
+    from guessahead.types import Ask, ChoiceContext, Draft, Float32, Int32, Verdict
 
 NOTHING_YET: Final = Chunk("", (), ())
 """What a pass over a part of the prompt adds."""

@@ -9,7 +9,8 @@ from guessahead.core import tree
 
 if TYPE_CHECKING:
     from guessahead.core.stats import StepSeconds
-    from guessahead.types import Chunk, Draft, Int32, Request, Rows, Verdict
+    from guessahead.protocols import Rows
+    from guessahead.types import Chunk, Draft, Int32, Request, Verdict
 
 
 class Trace:

@@ -1,4 +1,4 @@
-"""A second, smaller model guesses, token by token; one with another tokenizer guesses text (as_text.py).
+"""A second, smaller model guesses, token by token; one with another tokenizer guesses text (text_draft.py).
 
 Its guesses are chosen with the target's own parameters and the target's own noise, so under sampling both
 models pick the same token about as often as the best possible rejection scheme would accept one. For that
@@ -8,71 +8,27 @@ distribution. (Leviathan, Kalman, Matias 2023; the shared noise: Daliri, Musco, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from guessahead.core import sampling
 from guessahead.core.rejection import Use
-from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.growth import Chain
+from guessahead.drafters.model_base import ModelDrafter
 from guessahead.drafters.ranking import guess_and_siblings
-from guessahead.errors import ParameterError, StateError
-from guessahead.types import (
-    NO_DRAFT,
-    Ask,
-    ChoiceContext,
-    Draft,
-    Float32,
-    Float64,
-    HiddenStates,
-    Rows,
-    Verdict,
-)
+from guessahead.protocols import Rows
+from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, Float32, Float64, HiddenStates, Verdict
 
 if TYPE_CHECKING:
-    from guessahead.protocols import Draws, Engine, SequenceState
-
-PRECISIONS: Final = {"q4": "Q4_1", "q8": "Q8_0"}
-
-
-@dataclass(frozen=True, slots=True)
-class DraftingOptions:
-    """siblings: second-best tokens offered beside each guess, 0 to 4. They make the chain a tree, and cost
-        the target rows, but the draft model nothing.
-
-    min_probability: stop after a guess to which the draft model itself gives less than this, in [0, 1);
-        0 leaves stopping to the controller.
-    """
-
-    siblings: int = 1
-    min_probability: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.siblings <= 4:
-            raise ParameterError(f"siblings must be from 0 to 4, not {self.siblings}")
-        if not 0.0 <= self.min_probability < 1.0:
-            raise ParameterError(
-                f"min_probability must be at least 0 and below 1, not {self.min_probability}"
-            )
+    from guessahead.drafters.base import Drafter, DrafterResources
+    from guessahead.drafters.model_base import DraftingOptions
+    from guessahead.protocols import Engine
+    from guessahead.types import Draws
 
 
-@dataclass(frozen=True, slots=True)
-class DraftModelOptions(DraftingOptions):
-    """precision: run the draft model at "q4" or "q8", lower than it is stored; the copy is made once and kept
-    in the user cache. "" = as it is stored.
-    """
-
-    precision: str = ""
-
-    def __post_init__(self) -> None:
-        DraftingOptions.__post_init__(self)
-        if self.precision and self.precision not in PRECISIONS:
-            raise ParameterError(f"precision must be {' or '.join(PRECISIONS)}, not {self.precision!r}")
-
-
-class DraftModel(Drafter):
+class DraftModel(ModelDrafter):
     """Drafts with a second engine that has a cache of its own: a chain, and siblings beside it.
 
     The cache always takes `context[its length:]`, so it does not matter how much of a draft was accepted,
@@ -80,18 +36,8 @@ class DraftModel(Drafter):
     draft model's context is full or the text holds a token that its vocabulary lacks.
     """
 
-    name: ClassVar[str] = "draft-model"
-    Options: ClassVar[type] = DraftModelOptions
-    needs_draft_engine: ClassVar[bool] = True
-    takes_draft_engine: ClassVar[bool] = True
-    pays_per_guess: ClassVar[bool] = True
     note = "same tokenizer"
     gives_distributions: ClassVar[bool] = True
-
-    def __init__(self, options: DraftModelOptions, resources: DrafterResources) -> None:
-        if resources.draft_engine is None:
-            raise ParameterError(f"drafter {self.name!r} needs a second model")
-        self._use(options, resources, _at_precision(options.precision, resources, resources.draft_engine))
 
     @classmethod
     def make(cls, options: Any, resources: DrafterResources) -> Drafter:
@@ -102,18 +48,10 @@ class DraftModel(Drafter):
         return TextDraftModel(options, resources)
 
     def _use(self, options: DraftingOptions, resources: DrafterResources, engine: Engine) -> None:
-        self._options = options
-        self._engine = engine
+        super()._use(options, resources, engine)
         self._target_vocab_size = resources.engine.info.vocab_size
-        self._sequence: SequenceState | None = None
         self._num_committed = 0
-        self._guesses: list[int] = []
         self._distributions: list[Float64] = []
-        ratio = engine.info.bytes_per_pass / max(resources.engine.info.bytes_per_pass, 1)
-        self.relative_cost = min(ratio, 2.0)
-
-    def begin(self, context: ChoiceContext) -> None:
-        self._sequence = self._engine.new_sequence()
 
     def lag(self, context: ChoiceContext) -> int:
         return len(context.history) - self._cache().length
@@ -182,21 +120,3 @@ class DraftModel(Drafter):
         sequence = self._cache()
         sequence.rollback(min(sequence.length, self._num_committed + num_right))
         self._guesses = []
-
-    def end(self) -> None:
-        if self._sequence is not None:
-            self._sequence.close()
-            self._sequence = None
-
-    def _cache(self) -> SequenceState:
-        if self._sequence is None:
-            raise StateError("the draft model was asked for a draft outside begin ... end")
-        return self._sequence
-
-
-def _at_precision(precision: str, resources: DrafterResources, engine: Engine) -> Engine:
-    if not precision:
-        return engine
-    if resources.draft_at_precision is None:
-        raise ParameterError("precision needs a draft model that was loaded from a GGUF file")
-    return resources.draft_at_precision(PRECISIONS[precision])

@@ -12,8 +12,9 @@ from typing import ClassVar, Final
 
 from guessahead.core import tree
 from guessahead.drafters.base import Drafter, DrafterResources
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.draft_model import DraftModel
 from guessahead.drafters.head import Head, HeadOptions
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
 from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Verdict
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from guessahead.drafters.base import DrafterResources
-from guessahead.drafters.draft_model import DraftingOptions, DraftModel
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftingOptions
 from guessahead.errors import ParameterError
 
 

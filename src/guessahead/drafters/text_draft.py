@@ -9,17 +9,17 @@ whatever goes wrong on the way costs guesses and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
 from guessahead.drafters.base import DrafterResources
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
 from guessahead.drafters.growth import Chain
+from guessahead.drafters.model_base import DraftModelOptions, ModelDrafter
 from guessahead.drafters.ranking import likeliest_text
 from guessahead.errors import ParameterError
+from guessahead.protocols import Rows
 from guessahead.text.retokenize import Piece, Reread, Rewritten
-from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Int32, Rows, Verdict
+from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
 
 
 @dataclass(slots=True)
@@ -34,11 +34,11 @@ class _Written:
     end: tuple[int, float] | None = None
 
 
-class TextDraftModel(DraftModel):
+class TextDraftModel(ModelDrafter):
     """`draft-model` where the two tokenizers differ."""
 
     note = "another tokenizer: drafts as text"
-    gives_distributions: ClassVar[bool] = False  # its distributions are over another vocabulary
+    # It gives no distributions: its own are over another vocabulary.
 
     def __init__(self, options: DraftModelOptions, resources: DrafterResources) -> None:
         super().__init__(options, resources)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from guessahead.errors import ParameterError, PromptError, StateError
-from guessahead.protocols import EngineInfo
-from guessahead.types import Float32, Int32, PassOutput, Rows
+from guessahead.protocols import EngineInfo, PassOutput, Rows
+from guessahead.types import Float32, Int32
 
 if TYPE_CHECKING:
     from guessahead.protocols import DraftHead

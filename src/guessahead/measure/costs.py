@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from guessahead.measure.formulas import VerifyCurve
-from guessahead.types import ChoiceContext, Int32, Rows, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Int32, SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.protocols import Engine, SequenceState

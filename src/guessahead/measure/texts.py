@@ -17,18 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from guessahead.controller.base import FixedGamma
 from guessahead.core import sampling, tree
-from guessahead.core.state import GenerationState, NoText
-from guessahead.core.step import CHOOSE, HiddenRecorder, Step
-from guessahead.drafters import registry
-from guessahead.drafters.base import DrafterResources
-from guessahead.errors import PromptError, StateError
+from guessahead.errors import PromptError
+from guessahead.measure.teacher import hidden_states, teacher_forced
 from guessahead.measure.text_result import TextAcceptance
-from guessahead.runners.base import turn
 from guessahead.types import (
     EMPTY_IDS,
-    NO_DRAFT,
     Ask,
     ChoiceContext,
     Draft,
@@ -36,19 +30,15 @@ from guessahead.types import (
     Float64,
     HiddenStates,
     Int32,
-    PassOutput,
-    Request,
     SamplingParams,
     Verdict,
 )
 
 if TYPE_CHECKING:
-    from guessahead.core.step import Judge, StepDrafter
     from guessahead.drafters.base import Drafter
-    from guessahead.protocols import Engine, Policy
+    from guessahead.protocols import Engine
 
 MIN_TOKENS: Final = 8
-_AHEAD: Final = 8  # tokens of the text that one pass checks: as many choices come out as the text fits
 _NUM_BINS: Final = 24
 _TIMED: Final = 16  # drafts that are made only to see what a guess takes
 
@@ -87,7 +77,9 @@ def measure_text(
     num_given = max(1, min(32, len(token_ids) // 4)) if num_given is None else num_given
     if not 1 <= num_given < len(token_ids):
         raise PromptError(f"{name} has {len(token_ids)} tokens, of which {num_given} are given")
-    text = _Text(token_ids, num_given, params, tuple(eos_ids), _hidden(engine, token_ids, drafter))
+    layers = drafter.needs_hidden
+    hidden = hidden_states(engine, token_ids[:-1], layers) if layers else {}
+    text = _Text(token_ids, num_given, params, tuple(eos_ids), hidden)
     if not text.greedy and draft_engine is not None and drafter.gives_distributions:
         text.draft(drafter, gamma, clock, text.places[:_TIMED])
         values = [
@@ -172,23 +164,11 @@ class _Text:
             node, depth = following, depth + 1
 
 
-def _hidden(engine: Engine, token_ids: Int32, drafter: Drafter) -> Mapping[int, Float32]:
-    """What `drafter` wants to know of the target's passes over the text."""
-    if not drafter.needs_hidden:
-        return {}
-    recorder = HiddenRecorder(drafter.needs_hidden)
-    request = Request(token_ids[:-1], SamplingParams(), max_tokens=1)
-    for _ in _run(engine, request, recorder, _plain(engine), CHOOSE):
-        pass
-    [states] = recorder.states
-    return states.layers
-
-
 def _judged(name: str, text: _Text, engine: Engine, gamma: int, progress: Progress | None) -> TextAcceptance:
     """The target's opinion of the guesses."""
     tested, accepted = [0] * gamma, [0.0] * gamma
     firsts: list[float | None] = [None] * len(text.places)
-    for place, logits in teacher_forced(engine, text):
+    for place, logits in teacher_forced(engine, text.token_ids, text.places.start):
         context = text.context(place)
         p = None if text.greedy else sampling.probabilities(logits, context)
         chosen = sampling.choose(logits, context) if p is None else -1
@@ -206,83 +186,13 @@ def _distributions(
     text: _Text, engine: Engine, draft_engine: Engine, progress: Progress | None
 ) -> Iterator[tuple[Float64, Float64]]:
     """p and q at every place."""
-    sides = (teacher_forced(each, text) for each in (engine, draft_engine))
+    sides = (teacher_forced(each, text.token_ids, text.places.start) for each in (engine, draft_engine))
     for (place, ours), (_, theirs) in zip(*sides, strict=True):
         context = text.context(place)
         p, q = sampling.probabilities(ours, context), sampling.probabilities(theirs, context)
         size = min(len(p), len(q))  # one vocabulary may be padded further than the other
         _tell(progress, place, text)
         yield p[:size], q[:size]
-
-
-class _TextPolicy:
-    """The policy that drafts the text itself, so that one pass checks several of its places."""
-
-    def __init__(self, token_ids: Int32) -> None:
-        self._token_ids, self._draft = token_ids, NO_DRAFT
-
-    def begin(self, context: ChoiceContext, budget: int) -> None:
-        place = len(context.history)
-        self._draft = Draft(self._token_ids[place : place + min(budget, _AHEAD)])
-
-    def ask(self) -> None:
-        return None
-
-    def answer(self, draft: Draft, seconds: float) -> None:
-        raise StateError("nothing was asked")
-
-    def draft(self) -> Draft:
-        return self._draft
-
-    def observe(self, verdict: Verdict, num_rows: int, context_length: int, *seconds: float) -> None:
-        """Nothing is learned."""
-
-    def why(self) -> None:
-        return None
-
-
-class _TextJudge:
-    """The judge that accepts the text itself, and keeps the logits of its places."""
-
-    needs_all_logits = True
-
-    def __init__(self, token_ids: Int32) -> None:
-        self._token_ids = token_ids
-        self.logits: list[tuple[int, Float32]] = []
-
-    def chosen(self, draft: Draft, context: ChoiceContext, output: PassOutput, last: int) -> Int32:
-        place = len(context.history)
-        logits = output.logits or {}
-        self.logits = [(place + depth, logits[last + depth]) for depth in range(len(draft) + 1)]
-        return self._token_ids[place : place + len(draft) + 1]
-
-
-def teacher_forced(engine: Engine, text: _Text) -> Iterator[tuple[int, Float32]]:
-    """(place, float32[vocab] logits) for every place of the text: a pass checks several, like a draft."""
-    token_ids, start = text.token_ids, text.places.start
-    judge = _TextJudge(token_ids)
-    request = Request(token_ids[:start], SamplingParams(), max_tokens=len(token_ids) - start)
-    for _ in _run(engine, request, HiddenRecorder(()), _TextPolicy(token_ids), judge):
-        yield from judge.logits
-
-
-def _plain(engine: Engine) -> Policy:
-    return FixedGamma(registry.make("none", {}, DrafterResources(engine)), 0)
-
-
-def _run(
-    engine: Engine, request: Request, drafter: StepDrafter, policy: Policy, judge: Judge
-) -> Iterator[None]:
-    """Take the steps of a request one by one; no token ends it."""
-    sequence = engine.new_sequence()
-    try:
-        state = GenerationState(request, engine.info, (), NoText(), "none")
-        step = Step(state, sequence, drafter, policy, judge)
-        while state.finish_reason is None:
-            turn(engine, [step], perf_counter)
-            yield
-    finally:
-        sequence.close()
 
 
 def _result(

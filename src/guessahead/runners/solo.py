@@ -26,9 +26,9 @@ from guessahead.text.stream import StreamDecoder
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.protocols import DrafterSettings, DraftHead, Draws, Engine, Policy, Runner
+    from guessahead.protocols import DrafterSettings, DraftHead, Engine, Policy, Runner
     from guessahead.text.tokenizer import Tokenizer
-    from guessahead.types import ChoiceContext, Chunk, Generation, Request
+    from guessahead.types import ChoiceContext, Chunk, Draws, Generation, Request
 
 
 class SpeculativeDecoder:

@@ -12,7 +12,7 @@ from guessahead import load
 from guessahead.engines.native.engine import NativeEngine
 from guessahead.measure.bench.passes import PassCosts
 from guessahead.measure.bench.peaks import Peaks, Work
-from guessahead.types import PassOutput, Rows
+from guessahead.protocols import PassOutput, Rows
 from tests.measure.bench.conftest import run
 from tests.support.tiny import TinyModel
 

@@ -11,7 +11,8 @@ import pytest
 from guessahead import load
 from guessahead.model import LanguageModel
 from guessahead.models.gguf import GGUFFile, NewTensor, dequantize, write_gguf
-from guessahead.types import ChoiceContext, Float32, Rows, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.models.folders.making import write_folder
 from tests.support.rewriting import rewrite
 from tests.support.rotations import LLAMA3, YARN

@@ -19,8 +19,8 @@ from guessahead.engines.native.head_host import HeadHost, fingerprint
 from guessahead.engines.native.needs import Needs, memory_needs
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
 from guessahead.models.gguf import GGUFFile
-from guessahead.protocols import EngineInfo, SequenceState
-from guessahead.types import Float32, Int32, PassOutput, Rows
+from guessahead.protocols import EngineInfo, PassOutput, Rows, SequenceState
+from guessahead.types import Float32, Int32
 
 MAX_ROWS = 64
 MAX_THREADS = 256

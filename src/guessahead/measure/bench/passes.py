@@ -20,8 +20,9 @@ from guessahead.errors import ParameterError
 from guessahead.measure.bench.peaks import PeakMeter, Peaks, Work
 from guessahead.measure.bench.workload import default_tasks
 from guessahead.models.gguf import GGUFFile
+from guessahead.protocols import Rows
 from guessahead.runners.solo import solo
-from guessahead.types import ChoiceContext, Int32, Rows, SamplingParams
+from guessahead.types import ChoiceContext, Int32, SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.model import LanguageModel
