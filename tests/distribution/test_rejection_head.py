@@ -31,6 +31,8 @@ from tests.support.sampling_world import DIFFERENT, SAME, SETTINGS, VOCAB, Picky
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head
 
+pytestmark = pytest.mark.slow
+
 PROMPT = (40, 50, 60, 40, 50)
 
 

@@ -13,7 +13,7 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
 from guessahead.measure.bench.comparison import Comparison
 from guessahead.measure.bench.workload import default_tasks, select
-from tests.conftest import Report
+from tests.conftest import Compared, Report
 from tests.equivalence.grid import (
     OUR_DRAFTERS,
     SETTINGS,
@@ -38,34 +38,44 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> World:
     return smollm2_world(tmp_path_factory.mktemp("smollm2"))
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-def test_output_of_smollm2_is_plain(smollm2: World, drafter: str, report: Report) -> None:
-    found = [generation.stats for setting in SETTINGS for generation in check(smollm2, drafter, setting)]
+@pytest.mark.parametrize(
+    ("drafter", "one_in"),
+    [
+        *((name, 3) for name in DRAFTERS),
+        *(pytest.param(name, 1, marks=pytest.mark.proof) for name in DRAFTERS),
+    ],
+)
+def test_output_of_smollm2_is_plain(
+    smollm2: World, drafter: str, one_in: int, report: Report, compared: Compared
+) -> None:
+    found = [g.stats for setting in SETTINGS for g in check(smollm2, drafter, setting, one_in)]
+    compared(sum(num_compared(smollm2, drafter, setting, one_in) for setting in SETTINGS))
     num_tested, num_accepted = sum(s.num_tested for s in found), sum(s.num_accepted for s in found)
     tau = sum(s.num_decoded for s in found) / sum(s.num_passes for s in found)
     report(f"{len(found)} texts identical, alpha {num_accepted / num_tested:.2f}, tau {tau:.2f}")
     if drafter == "hostile":
-        assert num_tested > 500
+        assert num_tested > 500 // one_in
         assert num_accepted == 0
-    elif drafter == "head" and smollm2.runner.engine.head() is None:  # random weights
-        assert num_tested > 500
+    elif drafter == "head" and smollm2.engine.head() is None:  # random weights
+        assert num_tested > 500 // one_in
     else:
-        assert 20 < num_accepted < num_tested
+        assert 20 // one_in < num_accepted < num_tested
 
 
+@pytest.mark.proof
 def test_the_smollm2_grid_is_large(smollm2: World, report: Report) -> None:
-    num_tokens = len(DRAFTERS) * sum(num_compared(smollm2, setting) for setting in SETTINGS)
+    num_tokens = sum(num_compared(smollm2, name, setting) for name in DRAFTERS for setting in SETTINGS)
     report(f"{num_tokens} tokens compared")
     assert num_tokens >= 10_000
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_tenfold_on_smollm2(smollm2: World, drafter: str, report: Report) -> None:
+def test_tenfold_on_smollm2(smollm2: World, drafter: str, compared: Compared) -> None:
     many = replace(smollm2, seeds=range(10 * len(smollm2.seeds)))
     found = [generation for setting in SETTINGS for generation in check(many, drafter, setting)]
     num_tokens = sum(len(generation.token_ids) for generation in found)
-    report(f"{num_tokens} tokens compared")
+    compared(num_tokens)
     assert num_tokens * len(DRAFTERS) >= 100_000
 
 

@@ -20,6 +20,8 @@ import pytest
 from guessahead import _native
 from tests.support.equipment import ROOT, first_program, not_tested
 
+pytestmark = pytest.mark.slow
+
 REMEDY = "`make test` fetches it on x86-64 Linux; or: apt-get install g++-aarch64-linux-gnu qemu-user"
 CROSS = (
     "-DCMAKE_SYSTEM_NAME=Linux",

