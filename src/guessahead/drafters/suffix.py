@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from guessahead._native import SuffixLookup
 from guessahead.drafters import suffix_texts
 from guessahead.drafters.base import STATED_PRIOR, Drafter, DrafterResources, Prior
 from guessahead.errors import ParameterError
@@ -21,7 +20,7 @@ from guessahead.types import EMPTY_IDS, NO_DRAFT, Ask, ChoiceContext, Draft, Hid
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from guessahead._native import SuffixAutomaton
+    from guessahead._native import SuffixAutomaton, SuffixLookup
 
 # A guess below this probability (by the drafter's own counts) never paid in any measured setting.
 LEAST_PROBABILITY: Final = 0.04
@@ -92,6 +91,8 @@ class Suffix(Drafter):
 
     def _look_up(self, others: Sequence[SuffixAutomaton]) -> SuffixLookup:
         """In a text that begins now, and in these."""
+        from guessahead._native import SuffixLookup
+
         return SuffixLookup(
             others=others,
             min_match=min(self._options.min_match, _INT32_MAX),

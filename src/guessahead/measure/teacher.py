@@ -1,4 +1,4 @@
-"""Teacher forcing: a given text as steps, in which both sides read the text itself and the target is asked."""
+"""Teacher forcing: a given text as steps, in which both sides read the text and the target is asked."""
 
 from __future__ import annotations
 

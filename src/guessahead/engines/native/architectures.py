@@ -21,7 +21,7 @@ from guessahead.engines.native.builder import (
     default_scale,
 )
 from guessahead.engines.native.checkpoint import MAX_CONTEXT, Checkpoint
-from guessahead.engines.native.rotation import Rotation, linear, rotation_frequencies, yarn
+from guessahead.models.gguf.rotation import Rotation, linear, rotation_frequencies, yarn
 
 __all__ = ["ARCHITECTURES", "SPECS", "LoadedModel", "RunSettings"]
 

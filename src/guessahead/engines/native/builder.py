@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from guessahead import _native
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.engines.native.rotation import Rotation, halves_from_pairs
 from guessahead.engines.native.weights import LayerWeights, Weights
+from guessahead.models.gguf.rotation import Rotation, halves_from_pairs
 from guessahead.types import Float32
 
 

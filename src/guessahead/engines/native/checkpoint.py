@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from guessahead.engines.native.rotation import Scaling, longrope_attention_factor
 from guessahead.errors import ModelError
 from guessahead.models.gguf import GGUFFile, TensorInfo
+from guessahead.models.gguf.rotation import Scaling, longrope_attention_factor
 from guessahead.types import Float32
 
 MAX_CONTEXT = 1 << 20

@@ -12,9 +12,9 @@ from guessahead import _native
 from guessahead.engines.native.builder import default_scale
 from guessahead.engines.native.choosing import chooser_arguments
 from guessahead.engines.native.head_host import HeadHost
-from guessahead.engines.native.rotation import rotation_frequencies
 from guessahead.errors import ModelError
 from guessahead.heads.files import HeadFiles, find
+from guessahead.models.gguf.rotation import rotation_frequencies
 from guessahead.types import ChoiceContext, Float32, Int32, SamplingParams
 
 MAX_ROWS: Final = 64
