@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.engines.native import rotation
+from guessahead.models.gguf import rotation
 from guessahead.engines.native.architectures import ARCHITECTURES, SPECS
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.engine import NativeEngine
