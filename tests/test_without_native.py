@@ -1,4 +1,4 @@
-"""The package works without the compiled module, as far as nothing needs it: an engine of another kind runs."""
+"""The package works without the compiled module: an engine of another kind runs."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ def command(
     not seen, the head and a checkpoint are written: interrupt whenever you like, and run the same command to
     go on. Where the head is ready, the default drafter uses it. Needs torch (pip install torch).
     """
+    from guessahead.files import cache_dir
     from guessahead.heads.files import heads_dir
     from guessahead.model import load
-    from guessahead.models.download import cache_dir
     from guessahead.models.load import resolve
     from guessahead.training import run
     from guessahead.training.target import Target

@@ -6,7 +6,6 @@ decides how fast a text comes out. A file that cannot be read counts as empty.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from guessahead.engines.machine import cpu_model, package_version, usable_cores
 from guessahead.errors import ModelError
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir, write_whole
 
 FILE_VARIABLE: Final = "GUESSAHEAD_TUNED"
 
@@ -95,14 +94,9 @@ def _entries() -> dict[str, Any]:
 
 
 def _write(entries: Mapping[str, Any]) -> None:
-    """Replace the file in one step, so that nobody reads half of it."""
     target = path()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(target)
+        write_whole(target, json.dumps(entries, indent=1) + "\n")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise ModelError(f"{target} cannot be written: {error.strerror or error}") from error

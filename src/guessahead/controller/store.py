@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir, write_whole
 
 if TYPE_CHECKING:
     from guessahead.protocols import Engine
@@ -41,14 +40,9 @@ def keep(engine: Engine) -> None:
     if costs is None or path is None or costs.num_measured < 2 * _written.get(engine, FIRST_WRITE // 2):
         return
     _written[engine] = costs.num_measured
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_text(json.dumps(costs.to_json()), encoding="utf-8")
-            os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(path, json.dumps(costs.to_json()))
 
 
 def _read(engine: Engine) -> PassCosts | None:

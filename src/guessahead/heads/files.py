@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir
 from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from guessahead.errors import ModelError, ParameterError
+from guessahead.files import cache_dir
 from guessahead.models.convert import convert
-from guessahead.models.download import cache_dir
 from guessahead.models.gguf import GGMLType, GGUFFile
 
 if TYPE_CHECKING:
