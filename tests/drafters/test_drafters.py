@@ -9,7 +9,6 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
 from guessahead.drafters.draft_model import DraftModel
 from guessahead.drafters.model_base import DraftModelOptions
-from guessahead.drafters.prompt_lookup import NgramIndex
 from guessahead.errors import ParameterError, StateError
 from guessahead.types import Ask, ChoiceContext, SamplingParams, Verdict
 from tests.support.fakes import ScriptEngine, TinyEngine
@@ -141,9 +140,3 @@ def test_lookup_takes_in_new_tokens_as_they_come() -> None:
     assert drafter.propose(Ask(choice(history), 2)).token_ids.tolist() == [3, 4]
     history += [7, 1, 2]
     assert drafter.propose(Ask(choice(history), 2)).token_ids.tolist() == [7, 1]
-
-
-def test_index_of_unrepetitive_text_is_small() -> None:
-    index = NgramIndex(max_ngram=32)
-    index.extend(np.arange(5000, dtype=np.int32))
-    assert len(index._children) < 2 * 5000
