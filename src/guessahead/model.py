@@ -133,7 +133,7 @@ class LanguageModel:
         return Session(self)
 
     def _with_tuned(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, with what was saved for what was not given.
+        """The options, completed with saved ones.
 
         What was measured with other threads or other activations is not taken. The drafter stays the caller's
         choice where options for one are given, or a draft model that it has no use for.

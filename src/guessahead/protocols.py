@@ -203,7 +203,7 @@ class Policy(Protocol):
         """A step begins, in which at most `budget` guesses make sense."""
 
     def ask(self) -> tuple[Proposer, Ask] | None:
-        """Whom to ask next in this step, and what; None = the draft is ready."""
+        """The next drafter to ask in this step, and the question; None = the draft is ready."""
 
     def answer(self, draft: Draft, seconds: float) -> None:
         """What came back from the last `ask`, and how long it took."""

@@ -66,7 +66,7 @@ Acceptance = Literal["identical", "rejection"]
 class Request:
     """A generation that is wanted.
 
-    prompt_ids: int32[n], n >= 1. params: a fresh seed is drawn where they have none. max_tokens: at least 1.
+    prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is made. max_tokens: at least 1.
     gamma: guesses per step; "auto" = as many as pay, and then at most max_draft, if given.
     stops: texts that end the generation.
     logprobs: None, or how many alternatives to report per token.

@@ -92,9 +92,7 @@ def test_the_smollm2_grid_visits_every_end(smollm2: World) -> None:
 def test_case_04_smollm2_drafting_for_itself_is_always_right(smollm2: World, setting: str) -> None:
     """So the same tokens come out of passes of one row and of eight."""
     for request in requests(smollm2, setting, gamma=7):
-        drafter = registry.make(
-            "draft-model", {}, DrafterResources(smollm2.runner.engine, smollm2.runner.engine)
-        )
+        drafter = registry.make("draft-model", {}, DrafterResources(smollm2.engine, smollm2.engine))
         _, generation = run(smollm2, drafter, request)
         assert generation.stats.alpha == 1.0
 

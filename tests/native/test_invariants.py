@@ -79,7 +79,7 @@ def run_chain(engine: NativeEngine, truth: Truth, start: int, num: int) -> PassO
     tokens = np.array(truth.tokens[start : start + num], np.int32)
     layers = tuple(range(engine.info.num_layers))
     choice = greedy(truth.tokens[: start + 1])
-    [output] = engine.forward([Rows(sequence, tokens, None, choice, 0, True, layers)])
+    [output] = engine.forward([Rows(sequence, tokens, None, choice, 0, "path", layers)])
     return output
 
 
@@ -163,7 +163,7 @@ def test_trees(model: TinyModel, engine: NativeEngine, truth: Truth, start: int)
         sequence = engine.new_sequence()
         engine.forward([Rows(sequence, np.array(truth.tokens[:start], np.int32))])
         choice = greedy(truth.tokens[: start + 1])
-        [output] = engine.forward([Rows(sequence, tokens, parents, choice, 0, True, layers)])
+        [output] = engine.forward([Rows(sequence, tokens, parents, choice, 0, "path", layers)])
         assert output.hidden is not None
         path = [row for row in range(num) if places[row] >= 0]
         assert set(output.logits or {}) == set(path)
@@ -223,7 +223,7 @@ def test_several_sequences_in_one_pass(engine: NativeEngine, truth: Truth) -> No
         engine.forward([Rows(sequence, np.array(truth.tokens[:start], np.int32))])
         tokens, parents, places = random_tree(truth, start, num, seed)
         choice = greedy(truth.tokens[: start + 1])
-        requests.append(Rows(sequence, tokens, parents, choice, 0, True, layers))
+        requests.append(Rows(sequence, tokens, parents, choice, 0, "path", layers))
         expected.append(places)
     for output, places in zip(engine.forward(requests), expected, strict=True):
         assert output.hidden is not None
@@ -258,7 +258,7 @@ class _Faulty(NativeEngine):
 
     @classmethod
     def around(cls, engine: NativeEngine, damage: Any = None, *, last_bit: bool = False) -> _Faulty:
-        faulty = cls(engine._plan, engine.info)
+        faulty = cls(engine._plan, engine.info, engine.head_host)
         faulty.damage = damage or (lambda requests: requests)
         faulty.last_bit = last_bit
         return faulty
@@ -274,7 +274,7 @@ class _Faulty(NativeEngine):
 
 def _without_tree(requests: list[Rows]) -> list[Rows]:
     return [
-        Rows(r.sequence, r.token_ids, None, r.choice, r.choose_from, r.want_logits, r.want_hidden)
+        Rows(r.sequence, r.token_ids, None, r.context, r.choose_from, r.want_logits, r.want_hidden)
         for r in requests
     ]
 

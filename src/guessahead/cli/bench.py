@@ -128,7 +128,7 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
 
 
 def _shared_arguments(values: dict[str, Any]) -> dict[str, Any]:
-    """What all drafters are given alike."""
+    """The arguments that all drafters share."""
     from guessahead.measure.bench.drafters import SAMPLED
 
     shared: dict[str, Any] = {name: values[name] for name in ("max_tokens", "acceptance")}

@@ -76,7 +76,7 @@ class Chat:
 
     @property
     def drafter(self) -> str:
-        """Who guesses."""
+        """Name of the drafter."""
         from guessahead.options import GenerateOptions
 
         name: str = self._arguments.get("drafter", GenerateOptions.__dataclass_fields__["drafter"].default)
@@ -197,5 +197,5 @@ def _lines() -> Iterator[str]:
 
 
 def _tell(text: str) -> None:
-    """To the user, beside the answers."""
+    """Write a line to the user, beside the answers."""
     click.echo(text, err=True)

@@ -88,7 +88,7 @@ def _generate(
 def _compare(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
 ) -> tuple[Generation, Comparison]:
-    """Only the answer that was guessed ahead is shown: a reader of stdout gets one text."""
+    """Run plain and guessed ahead; stdout gets one text, the guessed one."""
     from guessahead.cli.document import comparison_document
     from guessahead.cli.show import comparison_figures, print_figures
     from guessahead.measure.bench.comparison import compare
@@ -123,7 +123,7 @@ def _compare(
 
 
 def _check_combination(values: dict[str, Any]) -> None:
-    """Refuse what would be ignored."""
+    """Refuse options that would be ignored."""
     if values["logprobs"] is not None and not values["as_json"]:
         raise ParameterError("--logprobs are shown in --json only: add --json")
     if values["show_draft"] and values["as_json"]:
@@ -147,7 +147,7 @@ def _legend(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _seed(generation: Generation, values: dict[str, Any]) -> list[tuple[str, str]]:
-    """To repeat what was sampled with a seed that nobody gave."""
+    """The line that says how to repeat an answer whose seed was not given."""
     told = values["temperature"] and values["seed"] is None
     return [("seed", f"{generation.seed} (--seed repeats this answer)")] if told else []
 

@@ -1,4 +1,4 @@
-"""What a person sees: the streamed answer, who guessed what, and the figures at the end."""
+"""What a person sees: the streamed answer, its guessed tokens in colour, and the figures at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answer:
         self._write(chunk.text)
 
     def finish(self) -> None:
-        """Whatever was held back; and a line that was begun is ended."""
+        """Write what was held back, and end the line."""
         if self._last != "\n":
             self._write("\n")
 
@@ -47,7 +47,7 @@ class Answer:
             click.echo(self._marked(_printable(text), origin), nl=False, color=True)
 
     def _marked(self, text: str, origin: str) -> str:
-        """How the text shows who guessed it; here, not at all."""
+        """The text with a mark of its drafter; here without one."""
         return text
 
 
@@ -74,7 +74,7 @@ class MarkedAnswer(Answer):
         super().finish()
 
     def legend(self) -> str:
-        """Who guessed how many tokens of the answer, in the colours or marks of the answer."""
+        """How many tokens of the answer each drafter guessed, in the colours or marks of the answer."""
         parts = [f"the model {self._counts[TARGET]}"]
         parts += [self._marked(f"{origin} {self._counts[origin]}", origin) for origin in self._guessers()]
         return ", ".join(parts)

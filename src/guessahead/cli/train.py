@@ -141,7 +141,7 @@ def _learn(
 
 
 def _writing(wanted: int) -> Callable[[int], None]:
-    """Tells how far the writing is."""
+    """A callback that shows how far the writing is."""
     began, told = perf_counter(), -_TELL
 
     def tell(tokens: int) -> None:

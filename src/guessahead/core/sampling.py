@@ -145,7 +145,7 @@ def softmax_weights(distance: Float64) -> Int64:
 
 
 def resolved_seed(context: ChoiceContext) -> int:
-    """The seed of a choice that samples. Raises StateError where none has been drawn yet."""
+    """The seed of a choice that samples. Raises StateError where there is none yet."""
     if context.params.seed is None:
         raise StateError("choose: params.seed is None; draw a seed before the first token is chosen")
     return context.params.seed

@@ -39,7 +39,7 @@ class TextStream(Protocol):
 
 
 class NoText:
-    """A TextStream for those who want tokens only."""
+    """A TextStream that makes no text, for callers that want tokens only."""
 
     stopped = False
 

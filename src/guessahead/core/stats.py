@@ -92,7 +92,7 @@ class Stats:
 
     @property
     def num_sweeps_saved(self) -> int:
-        """How many sweeps over the weights plain decoding would have needed on top."""
+        """How many more passes plain decoding would have needed."""
         return self.num_decoded - self.num_passes
 
     def to_dict(self) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class Step:
         self._hidden: HiddenStates | None = None
 
     def ask(self) -> tuple[Proposer, Ask] | None:
-        """Whom to ask next for guesses, and what; None = the draft is ready.
+        """The next drafter to ask for guesses, and the question; None = the draft is ready.
 
         Nobody is asked before the first token: it must not come later than plain decoding's.
         """

@@ -70,7 +70,7 @@ class Chain:
         self._path_probability *= ranked[0][1]
 
     def draft(self) -> Draft:
-        """All of them."""
+        """The draft of all guesses."""
         beside = sorted(self._beside)[: self._budget - len(self._main)]
         if not self._main:
             return Draft()

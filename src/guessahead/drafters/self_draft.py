@@ -31,14 +31,14 @@ class SelfDraft(DraftModel):
 
 
 class SelfQ4(SelfDraft):
-    """Through 4-bit weights (Q4_1)."""
+    """The target at 4 bits a weight (Q4_1) as its own draft model."""
 
     name: ClassVar[str] = "self-q4"
     precision: ClassVar[str] = "Q4_1"
 
 
 class SelfQ8(SelfDraft):
-    """Through 8-bit weights (Q8_0)."""
+    """The target at 8 bits a weight (Q8_0) as its own draft model."""
 
     name: ClassVar[str] = "self-q8"
     precision: ClassVar[str] = "Q8_0"

@@ -90,7 +90,7 @@ class Suffix(Drafter):
         self._kept, self._since = EMPTY_IDS, []
 
     def _look_up(self, others: Sequence[SuffixAutomaton]) -> SuffixLookup:
-        """In a text that begins now, and in these."""
+        """A look-up in a text that begins now, and in `others`."""
         from guessahead._native import SuffixLookup
 
         return SuffixLookup(

@@ -28,7 +28,7 @@ NOVELTY: Final = (3.0, *(3.0 / length for length in range(1, 64)))
 
 
 def _automaton() -> SuffixAutomaton:
-    """An empty one. The compiled module is needed only from here on."""
+    """An empty automaton. The compiled module is needed only from here on."""
     from guessahead._native import SuffixAutomaton
 
     return SuffixAutomaton()
@@ -51,7 +51,7 @@ class Shelf:
         self._lock = Lock()
 
     def automata(self) -> list[SuffixAutomaton]:
-        """Those that hold anything."""
+        """The automata that hold anything."""
         return [each for each in (self._newer, self._older) if each.num_tokens]
 
     def add(self, output: Sequence[int]) -> None:

@@ -57,7 +57,7 @@ class TextDraftModel(ModelDrafter):
         self._restart()
 
     def lag(self, context: ChoiceContext) -> int:
-        """In the target's tokens: those committed since it last drafted, and not guessed by it."""
+        """Committed tokens since its last draft that it did not guess, counted in the target's tokens."""
         return len(context.history) - self._num_known
 
     def propose(self, ask: Ask) -> Draft:
@@ -82,7 +82,7 @@ class TextDraftModel(ModelDrafter):
         return chain.draft()
 
     def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
-        """Its cache is put right by the next draft, by what the text says then."""
+        """Count the right guesses; the next draft corrects the cache."""
         for guess, token in zip(self._guesses, verdict.token_ids[:-1].tolist(), strict=False):
             if guess != token:
                 break

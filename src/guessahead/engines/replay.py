@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VirtualClock:
-    """Seconds that pass only when somebody says so. Call it to read it."""
+    """A clock that only moves when it is told to. Call it to read it."""
 
     def __init__(self) -> None:
         self._now = 0.0

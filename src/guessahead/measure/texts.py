@@ -165,7 +165,7 @@ class _Text:
 
 
 def _judged(name: str, text: _Text, engine: Engine, gamma: int, progress: Progress | None) -> TextAcceptance:
-    """The target's opinion of the guesses."""
+    """Compare the guesses with what the target would write."""
     tested, accepted = [0] * gamma, [0.0] * gamma
     firsts: list[float | None] = [None] * len(text.places)
     for place, logits in teacher_forced(engine, text.token_ids, text.places.start):

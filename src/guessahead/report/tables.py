@@ -200,7 +200,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Trace], str]], ...] = (
         "tokens per pass; plain decoding has 1",
         lambda trace: _pair(number(trace.stats, "tau"), trace.predicted_tau),
     ),
-    ("weight sweeps saved", "passes that plain decoding would have needed", _sweeps),
+    ("passes saved", "passes that plain decoding would have needed on top", _sweeps),
     ("speed", "after the first token", _stat("tokens_per_second", "{:.1f} tokens/s")),
     ("plain decoding", "the same request, nothing guessed", _plain_rate),
     (

@@ -142,7 +142,7 @@ class SoloRunner:
         lower_precision: LowerPrecision | None = None,
         prefix: KeptPrefix | None = None,
     ) -> None:
-        """The model's draft head, if it has one, is read at once: no first token shall wait for it.
+        """The model's draft head, if it has one, is read at once: the first token must not wait for it.
 
         lower_precision: for drafters that want a smaller copy of the model. prefix: of a session.
         """

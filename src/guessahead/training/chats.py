@@ -1,6 +1,6 @@
 """The model writes chats: it completes user turns from a few opening words, and answers them.
 
-What a drafter must foresee is the target's own way of writing, so the best text to learn from is its own.
+A drafter predicts how the target writes, so the best text to learn from is the target's own.
 """
 
 from __future__ import annotations

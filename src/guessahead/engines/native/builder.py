@@ -85,7 +85,7 @@ class ArchitectureSpec:
 
 
 class Builder:
-    """Describes the pass of one model; `build` is all there is to call."""
+    """Describes the pass of one model: call `build`."""
 
     def __init__(self, checkpoint: Checkpoint, settings: RunSettings, spec: ArchitectureSpec) -> None:
         self._checkpoint, self._design = checkpoint, spec
@@ -183,7 +183,7 @@ class Builder:
         self._join(self._gated, layer.down, name + "post_ffw_norm.weight")
 
     def _enter(self, norm: str) -> None:
-        """From the residual stream into a branch."""
+        """Lead from the residual stream into a branch."""
         if not self._design.pre_norms:
             self._plan.copy(self._hidden, self._normed)
             return
@@ -191,7 +191,7 @@ class Builder:
         self._plan.rmsnorm(self._hidden, weight, self._config.norm_epsilon, self._normed)
 
     def _join(self, source: int, matrix: _native.Matrix, norm: str) -> None:
-        """From the end of a branch back into the residual stream."""
+        """Lead from the end of a branch back into the residual stream."""
         if self._branch is None:
             self._plan.matmul(source, [(matrix, self._hidden, -1, True)])
             return
@@ -214,5 +214,5 @@ class Builder:
 
 
 def default_scale(head_dim: int) -> float:
-    """Of attention scores: 1 / sqrt(head_dim)."""
+    """The usual scale of attention scores: 1 / sqrt(head_dim)."""
     return 1.0 / math.sqrt(head_dim)

@@ -1,4 +1,4 @@
-"""How a token is chosen, in the words of the native side."""
+"""How a token is chosen, as arguments of the native `Chooser`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class HeadHost:
 
 
 def fingerprint(architecture: str, num_layers: int, vocab_size: int, norm: Float32) -> str:
-    """Names a model by its sizes and its last norm, which all its quantised versions have in common.
+    """A name for a model by its sizes and its last norm, which all its quantised versions share.
 
     norm: float32[width]; rounded to what bfloat16 can hold, as some files store it so.
     """

@@ -126,7 +126,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What independent guesses and the measured costs make one expect (see `stats.predict_speedup`).
+    """The speed-up expected from independent guesses and the measured costs (see `predict_speedup`).
 
     c: time per guess, v: time of a verifying pass, both over that of a plain pass, as measured.
     """
@@ -138,7 +138,7 @@ class Prediction:
 
 
 def predict(plain: Stats, ours: Stats) -> Prediction | None:
-    """None where something was not measured."""
+    """The prediction; None where something was not measured."""
     tau = predicted_tau(ours)
     pass_seconds = _over(plain.forward_seconds, plain.num_passes)
     verify_seconds = _over(ours.forward_seconds, ours.num_passes)

@@ -226,7 +226,7 @@ class Report:
 
 
 def _identical(results: Sequence[Result]) -> dict[str, int]:
-    """Over the rows that are compared."""
+    """Whether all rows that are compared are identical."""
     known = [result.identical for result in results if result.identical is not None]
     return {"num_identical": sum(known), "num_rows": len(known)}
 
