@@ -99,4 +99,4 @@ def test_recordings_are_whole() -> None:
 
 
 def test_plain_decoding_is_the_unit_of_speed() -> None:
-    assert speed(replay(recordings()[0], "none", None).stats) == pytest.approx(1.0)
+    assert speed(replay(recordings()[0], "none", "auto").stats) == pytest.approx(1.0)

@@ -70,7 +70,7 @@ class Model:
     vocab_size: int
     token_ids: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
-    confidence: list[float] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
 
     def guess(self, history: list[int], budget: int, least: float) -> None:
         known, passage = history, match_in(history, history, before_the_end=True)

@@ -171,7 +171,7 @@ def _print_totals(model: str, comparisons: Sequence[Comparison]) -> None:
         gb = f"{_number(total.gb_per_second, 1)} GB/s of weights"
         click.echo(f"  {label:14} {_number(total.tokens_per_second, 1):>6} tokens/s   {gb}")
     click.echo(f"  ratio          {_number(_over(ours.tokens_per_second, plain.tokens_per_second), 2):>6}")
-    click.echo(f"  alpha {_number(alpha, 2)}, tau {_number(ours.tau, 2)}, weight sweeps saved {saved}")
+    click.echo(f"  alpha {_number(alpha, 2)}, tau {_number(ours.tau, 2)}, passes saved {saved}")
     click.echo(_bold(f"  identical: {'yes' if same else 'NO'} ({num_identical}/{num_tokens} tokens)"))
 
 

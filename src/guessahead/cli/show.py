@@ -133,7 +133,7 @@ def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
         predicted = predicted_tau(stats)
         note = "" if predicted is None else f" (predicted {predicted:.2f})"
         swept = f"{stats.num_passes} passes for {stats.num_decoded} tokens"
-        saved = f", {stats.num_sweeps_saved} weight sweeps saved" if stats.drafter != "none" else ""
+        saved = f", {stats.num_sweeps_saved} passes saved" if stats.drafter != "none" else ""
         lines.append(("passes", f"tau {stats.tau:.2f}{note}: {swept}{saved}"))
     if stats.gb_per_second is not None:
         lines.append(("memory", f"{stats.gb_per_second:.1f} GB/s of weights"))
