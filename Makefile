@@ -51,7 +51,7 @@ test: $(VENV)/.package $(VENV)/.tools
 	$(BIN)/python -m pytest $(T)
 
 test-quick: $(VENV)/.package $(VENV)/.tools
-	$(BIN)/python -m pytest -m 'not model and not reference and not slow and not proof' $(T)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not model and not reference and not slow' $(T)
 
 proof: $(VENV)/.package $(VENV)/.tools
 	$(BIN)/guessahead pull $(MODELS)

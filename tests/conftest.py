@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -28,8 +29,21 @@ def compared(record_property: Callable[[str, object], None]) -> Compared:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _keep_to_a_processor()
     if _names_proof(config):
         config.pluginmanager.register(Proof())
+
+
+def _keep_to_a_processor() -> None:
+    """Each worker of a parallel run (pytest -n) has a processor of its own, where the system lets it choose.
+
+    The engine's threads wait for each other by looking again and again. Those of two workers on the same
+    processors keep each other from working; on a processor of its own an engine takes one thread.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker and hasattr(os, "sched_setaffinity"):
+        processors = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {processors[int(worker.removeprefix("gw")) % len(processors)]})
 
 
 def _names_proof(config: pytest.Config) -> bool:

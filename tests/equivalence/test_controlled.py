@@ -73,6 +73,7 @@ def few_worlds(request: pytest.FixtureRequest) -> World:
     return shared_world(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_output_is_plain(few_worlds: World, drafter: str, setting: str) -> None:

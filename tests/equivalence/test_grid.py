@@ -189,6 +189,7 @@ def _any_difference(world: World, setting: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faulty", [_first_unchecked, _bonus_forgotten])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_faulty_acceptance_is_caught(setting: str, faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:

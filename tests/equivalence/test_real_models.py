@@ -102,12 +102,15 @@ def pair() -> tuple[ga.LanguageModel, ga.LanguageModel]:
     return ga.load("qwen2.5-coder-1.5b"), ga.load("qwen2.5-coder-0.5b")
 
 
+@pytest.mark.parametrize("max_tokens", [64, pytest.param(128, marks=pytest.mark.proof)])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.8, "top_p": 0.95}], ids=["greedy", "sampled"])
-def test_output_of_the_pair_is_plain(pair: Any, sampling: dict[str, Any], report: Report) -> None:
+def test_output_of_the_pair_is_plain(
+    pair: Any, sampling: dict[str, Any], max_tokens: int, report: Report
+) -> None:
     target, draft = pair
     ratios, num_tested, num_accepted = [], 0, 0
     for task in select(default_tasks(), PAIR_TASKS):
-        settings: dict[str, Any] = {"max_tokens": 128, "seed": 1} | sampling
+        settings: dict[str, Any] = {"max_tokens": max_tokens, "seed": 1} | sampling
         plain = target.generate(task.prompt, drafter="none", **settings)
         # A fixed gamma: on a busy machine the controller may find that guessing does not pay.
         ours = target.generate(task.prompt, drafter="draft-model", draft_model=draft, gamma=4, **settings)

@@ -91,7 +91,7 @@ def test_a_configuration_of_something_else(folder: Path, text: str) -> None:
     refused(folder, "config.json", "configuration of a head")
 
 
-MISSING = object()
+MISSING = "missing"
 SIZES = ("width", "ffn_width", "num_heads", "num_kv_heads", "head_dim", "vocab_size")
 WRONG: list[tuple[str, Any, str]] = [
     *(

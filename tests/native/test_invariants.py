@@ -97,6 +97,7 @@ def test_any_number_of_rows(engine: NativeEngine, truth: Truth) -> None:
     check_chains(engine, truth, [1, 2, 5, 16, 64], [0, 8, 62, 64, 75])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"threads": 1}, {"threads": 3}, *({"isa": isa} for isa in _native.isas())], ids=str
 )
@@ -110,6 +111,7 @@ def test_any_thread_count_and_instruction_set(
     assert again.logits == truth.logits[: len(again.logits)]
 
 
+@pytest.mark.slow
 def test_beyond_a_segment(model: TinyModel, engine: NativeEngine) -> None:
     """Attention is cut into segments of 256 positions, which workers share: same bits, too."""
     long = one_by_one(load(model, threads=1, cache=CACHES[model.path]), PROMPT, 530)
