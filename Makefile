@@ -3,6 +3,8 @@
 #   make demo        the default model, plain and guessed ahead
 #   make demo-pair   Qwen2.5-Coder 1.5B guessed by its 0.5B (1.6 GB to fetch)
 #   make test        all tests (make test T="tests/cli -k json" for some)
+#   make test-quick  those that take little time and need neither a real model nor torch
+#   make proof       the whole equivalence grid, many times over; goes on where it was interrupted
 #   make lint        ruff and mypy; make format rewrites
 #   make sanitize    tests of the native side and mutated files, under sanitizers (needs GCC)
 #   make docs        the site, in build/site; make docs/cli.md brings that page up to date
@@ -26,7 +28,7 @@ LIST := import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb")
 	print(*(each for name in sys.argv[1:] for each in lists[name]), sep="\n")
 HAS_HEADERS := import os, sys, sysconfig; \
 	sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
-PAIR := qwen2.5-coder-0.5b qwen2.5-coder-1.5b
+MODELS := smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b
 
 # Runs Python on the package in build/sanitize. A module that is loaded later needs the sanitizer, and the
 # library whose exceptions it watches, from the start.
@@ -34,7 +36,7 @@ SANITIZED := PYTHONPATH=$(CURDIR)/build/sanitize GUESSAHEAD_CACHE=$(CURDIR)/buil
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=8 UBSAN_OPTIONS=print_stacktrace=1
 
-.PHONY: demo demo-pair test lint format sanitize docs docs/cli.md clean
+.PHONY: demo demo-pair test test-quick proof lint format sanitize docs docs/cli.md clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -44,8 +46,16 @@ demo-pair: $(VENV)/.package
 	$(BIN)/guessahead demo --pair
 
 test: $(VENV)/.package $(VENV)/.tools
-	$(BIN)/guessahead pull smollm2-135m $(PAIR)
+	@$(BIN)/python -m tests.support.equip
+	$(BIN)/guessahead pull $(MODELS)
 	$(BIN)/python -m pytest $(T)
+
+test-quick: $(VENV)/.package $(VENV)/.tools
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not model and not reference and not slow' $(T)
+
+proof: $(VENV)/.package $(VENV)/.tools
+	$(BIN)/guessahead pull $(MODELS)
+	$(BIN)/python -m pytest -m proof $(T)
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check .

@@ -22,13 +22,12 @@ import numpy as np
 from benchmarks.peers.common import markdown, say
 from guessahead.core import sampling
 from guessahead.core.rejection import ACCEPTANCES, IDENTICAL, REJECTION
-from guessahead.engines.base import Engine, Rows
 from guessahead.errors import InputError
 from guessahead.measure.bench.drafters import SAMPLED
 from guessahead.measure.bench.workload import Task, default_tasks, select
-from guessahead.model import LanguageModel
-from guessahead.models.load import load
-from guessahead.types import EMPTY_IDS, Choice, Float64, Int32, SamplingParams
+from guessahead.model import LanguageModel, load
+from guessahead.protocols import Engine, Rows
+from guessahead.types import EMPTY_IDS, ChoiceContext, Float64, Int32, SamplingParams
 
 _TASKS: Final = "code-lru,json-users,edit-types,sum-reef,qa-sky,math-train,trans-de,story-light"
 _ROWS: Final = 16  # of a pass along a text
@@ -87,9 +86,9 @@ def _measure(
     drafter: dict[str, Any] = {"drafter": "self-q4"}
     if second is not None:
         drafter = {"drafter": "draft-model", "draft_model": second}
-    make_engine = lm.setup().at_precision
+    make_engine = lm.runner.resources().at_precision
     assert make_engine is not None
-    draft_engine = make_engine("Q4_1") if second is None else second.engine
+    draft_engine = make_engine("Q4_1") if second is None else second.runner.engine
     counted = {rule: np.zeros(4) for rule in ACCEPTANCES}  # tested, accepted, tokens, passes
     expected: dict[str, list[float]] = {rule: [] for rule in ACCEPTANCES}
     for task in tasks:
@@ -110,7 +109,8 @@ def _measure(
                 prompt_ids = np.array(run.trace["prompt_token_ids"], np.int32)
                 text = np.concatenate([prompt_ids, np.array(run.token_ids, np.int32)])
         sides = (
-            _laws(each, text, len(prompt_ids), lm.tokenizer.eos_ids) for each in (lm.engine, draft_engine)
+            _laws(each, text, len(prompt_ids), lm.tokenizer.eos_ids)
+            for each in (lm.runner.engine, draft_engine)
         )
         for p, q in zip(*sides, strict=True):
             size = min(len(p), len(q))  # one vocabulary may be padded further than the other
@@ -137,10 +137,10 @@ def _laws(engine: Engine, text: Int32, num_prompt: int, eos_ids: tuple[int, ...]
         for place in range(num_prompt, len(text), _ROWS):
             ahead = text[place : min(place + _ROWS, len(text)) - 1]
             fresh = text[sequence.length : place]
-            choice = Choice(params, text[:place], num_prompt, eos_ids, forced=ahead)
+            choice = ChoiceContext(params, text[:place], num_prompt, eos_ids, forced=ahead)
             last = len(fresh) - 1
             rows = Rows(
-                sequence, np.concatenate([fresh, ahead]), choice=choice, choose_from=last, want_logits=True
+                sequence, np.concatenate([fresh, ahead]), context=choice, choose_from=last, want_logits="path"
             )
             [output] = engine.forward([rows])
             sequence.keep(np.arange(last + 1, last + 1 + len(ahead), dtype=np.int32))

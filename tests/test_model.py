@@ -10,13 +10,15 @@ import pytest
 from guessahead.errors import ParameterError, PromptError, StateError
 from guessahead.model import LanguageModel
 from guessahead.options import GenerateOptions, OptionArguments
+from guessahead.runners.solo import SoloRunner
+from guessahead.types import SamplingParams
 from tests.support.fakes import FakeTemplate, FakeTokenizer, ScriptEngine, TinyEngine, letters
 
 BYTES = FakeTokenizer([bytes([i]) for i in range(256)], eos_ids=(0,))
 
 
 def tiny(template: Any = None, **engine: Any) -> LanguageModel:
-    return LanguageModel(TinyEngine(256, **engine), BYTES, template, "tiny")  # type: ignore[arg-type]
+    return LanguageModel(SoloRunner(TinyEngine(256, **engine), BYTES), BYTES, template, "tiny")  # type: ignore[arg-type]
 
 
 def prompt_of(lm: LanguageModel, prompt: Any, **options: Any) -> str:
@@ -121,15 +123,18 @@ def test_every_sampling_option_arrives() -> None:
 
 
 def test_the_options_are_written_down_once() -> None:
-    names = [each.name for each in fields(GenerateOptions)]
-    assert list(OptionArguments.__annotations__) == names
+    sampling = [each.name for each in fields(SamplingParams)]
+    own = [each.name for each in fields(GenerateOptions) if each.name not in sampling]
+    names = own + sampling
+    assert set(OptionArguments.__annotations__) == set(names)
     for method in (LanguageModel.generate, LanguageModel.stream, LanguageModel.chat):
         parameters = inspect.signature(method).parameters
         assert list(parameters)[2:] == names
-        assert parameters["gamma"].default is None
+        assert parameters["gamma"].default == "auto"
     documented = GenerateOptions.__doc__ or ""
-    own = [name for name in names if name not in ("top_k", "top_p", "min_p") and "penalty" not in name]
-    assert [name for name in own if name not in documented and name not in ("logit_bias", "min_tokens")] == []
+    assert [name for name in own if name not in documented] == []
+    documented = SamplingParams.__doc__ or ""
+    assert [name for name in sampling if name not in documented] == []
 
 
 def test_streams() -> None:
@@ -149,7 +154,7 @@ def test_streams() -> None:
 
 def test_a_stream_that_is_left_holds_nothing() -> None:
     lm = tiny(FakeTemplate())
-    engine: Any = lm.engine
+    engine: Any = lm.runner.engine
     with lm.stream("hello", max_tokens=30) as stream:
         next(stream)
         assert engine.num_open == 1
@@ -176,8 +181,10 @@ def test_a_draft_model_is_compared_once() -> None:
             num_checks += 1
 
     engine = ScriptEngine([1, 2, 3], 8)
-    lm = LanguageModel(engine, Counting(letters(8).pieces), None, "big")  # type: ignore[arg-type]
-    small = LanguageModel(ScriptEngine([1, 2, 3], 8), letters(8), None, "small")  # type: ignore[arg-type]
+    lm = LanguageModel(
+        SoloRunner(engine, Counting(letters(8).pieces)), Counting(letters(8).pieces), None, "big"
+    )  # type: ignore[arg-type]
+    small = LanguageModel(SoloRunner(ScriptEngine([1, 2, 3], 8), letters(8)), letters(8), None, "small")  # type: ignore[arg-type]
     for _ in range(3):
         generation = lm.generate([3], max_tokens=9, drafter="draft-model", draft_model=small, gamma=4)
         assert generation.stats.alpha == 1.0

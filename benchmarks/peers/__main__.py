@@ -71,7 +71,7 @@ def main(model: str, threads: int, json_file: IO[str] | None, **values: Any) -> 
         "best": best(entries, peers[0].name),
     }
     say("")
-    isa: str = lm.engine.isa  # type: ignore[attr-defined]
+    isa: str = lm.runner.engine.isa  # type: ignore[attr-defined]
     click.echo(_table(document, provenance(isa=isa, threads=threads, arguments=())))
     finish(document, json_file, isa=isa, threads=threads)
 

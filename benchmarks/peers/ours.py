@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.peers.base import Answer
+from guessahead.engines.machine import package_version
 from guessahead.measure.bench.drafters import PLAIN, arguments_of, runnable_drafters
-from guessahead.measure.bench.provenance import package_version
 from guessahead.model import LanguageModel
+from guessahead.types import Gamma
 
 
 class Ours:
@@ -19,10 +20,10 @@ class Ours:
         self,
         lm: LanguageModel,
         draft_model: LanguageModel | None,
-        gamma: int | None,
+        gamma: Gamma,
         drafters: Sequence[str] = (),
     ) -> None:
-        self.version = package_version("guessahead")
+        self.version = package_version()
         self._lm, self._gamma = lm, gamma
         names = drafters or runnable_drafters(lm, draft_model)
         self._arguments = {name: arguments_of(name, lm, draft_model) for name in (PLAIN, *names)}

@@ -60,7 +60,7 @@ def main(model: str, threads: int, json_file: IO[str] | None, **values: Any) -> 
     }
     say("")
     click.echo(_table(document))
-    isa: str = lm.engine.isa  # type: ignore[attr-defined]
+    isa: str = lm.runner.engine.isa  # type: ignore[attr-defined]
     finish(document, json_file, isa=isa, threads=threads)
 
 

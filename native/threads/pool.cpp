@@ -9,7 +9,7 @@ namespace ga {
 namespace {
 
 // Some 200 microseconds: longer than the gap between passes of a decoding loop. (Waking a worker that sleeps
-// takes 30, in every pass of a drafter.)
+// takes 30, in every pass of a drafter.) With more workers than processors, who spins keeps another from working.
 constexpr int kSpins = 16000;
 
 void pause() {
@@ -41,9 +41,18 @@ class PlainFloats {
 #endif
 };
 
+// How many processors this process may use.
+int num_processors() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+#endif
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
-Pool::Pool(int threads) : size_(threads) {
+Pool::Pool(int threads) : size_(threads), spins_(threads <= num_processors() ? kSpins : 0) {
   for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
 }
 
@@ -57,7 +66,7 @@ Pool::~Pool() {
 void Pool::serve(int worker) {
   std::uint32_t seen = 0;
   while (true) {
-    for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) pause();
+    for (int i = 0; i < spins_ && round_.load(std::memory_order_acquire) == seen; ++i) pause();
     round_.wait(seen, std::memory_order_acquire);
     ++seen;
     if (stop_.load()) return;
@@ -90,7 +99,7 @@ void Pool::barrier() {
     return;
   }
   for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
-    if (spins < kSpins)
+    if (spins < spins_)
       pause();
     else
       sched_yield();

@@ -14,8 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guessahead.core.state import Chunk, Request
-    from guessahead.core.stats import Stats, predict_speedup, predict_tau
+    from guessahead.core.stats import Stats
     from guessahead.drafters.base import Drafter
     from guessahead.errors import (
         GuessaheadError,
@@ -26,15 +25,24 @@ if TYPE_CHECKING:
         StateError,
         TokenizerError,
     )
-    from guessahead.model import LanguageModel, Session, Stream
-    from guessahead.models.load import load
+    from guessahead.measure.formulas import predict_speedup, predict_tau
+    from guessahead.model import LanguageModel, Session, Stream, load
     from guessahead.options import GenerateOptions
     from guessahead.runners.solo import SpeculativeDecoder
-    from guessahead.types import Choice, Draft, Generation, SamplingParams, TokenLogprob, Verdict
+    from guessahead.types import (
+        ChoiceContext,
+        Chunk,
+        Draft,
+        Generation,
+        Request,
+        SamplingParams,
+        TokenLogprob,
+        Verdict,
+    )
 
 _HOMES = {
-    "Choice": "types",
-    "Chunk": "core.state",
+    "ChoiceContext": "types",
+    "Chunk": "types",
     "Draft": "types",
     "Drafter": "drafters.base",
     "GenerateOptions": "options",
@@ -45,7 +53,7 @@ _HOMES = {
     "ModelError": "errors",
     "ParameterError": "errors",
     "PromptError": "errors",
-    "Request": "core.state",
+    "Request": "types",
     "SamplingParams": "types",
     "Session": "model",
     "SpeculativeDecoder": "runners.solo",
@@ -55,13 +63,13 @@ _HOMES = {
     "TokenLogprob": "types",
     "TokenizerError": "errors",
     "Verdict": "types",
-    "load": "models.load",
-    "predict_speedup": "core.stats",
-    "predict_tau": "core.stats",
+    "load": "model",
+    "predict_speedup": "measure.formulas",
+    "predict_tau": "measure.formulas",
 }
 
 __all__ = [
-    "Choice",
+    "ChoiceContext",
     "Chunk",
     "Draft",
     "Drafter",

@@ -2,69 +2,95 @@
 
 from __future__ import annotations
 
-import math
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeGuard, Unpack
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, Unpack
 
 import numpy as np
 
-from guessahead.controller import store as calibration
-from guessahead.core.state import Chunk, Request
+from guessahead.controller import saved
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
-from guessahead.errors import ParameterError, PromptError, StateError, TokenizerError
-from guessahead.heads import NativeHead, load_head
-from guessahead.models.gguf import GGMLType
+from guessahead.errors import ParameterError, PromptError, StateError
 from guessahead.options import GenerateOptions, OptionArguments, documented
-from guessahead.runners.prefix import KeptPrefix
-from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Generation, Int32
+from guessahead.protocols import DrafterSettings
+from guessahead.types import Chunk, Generation, Int32, Request
 
 if TYPE_CHECKING:
-    from guessahead.engines.base import Engine
-    from guessahead.text.stream import ChatTemplate
+    from guessahead.controller.saved import Tuned
+    from guessahead.protocols import EngineInfo, Model, Runner
+    from guessahead.text.chat_template import ChatTemplate
     from guessahead.text.tokenizer import Tokenizer
 
 Message = Mapping[str, str]
 Prompt = str | Sequence[int] | Sequence[Message]
+Progress = Callable[[int, int, str], None]
+DEFAULT_MODEL = "smollm2-135m"
+
+
+def load(
+    model: str | os.PathLike[str] = DEFAULT_MODEL,
+    *,
+    threads: int | None = None,
+    context: int | None = None,
+    activations: Literal["int8", "f32"] = "int8",
+    cache: Literal["f32", "f16"] = "f32",
+    engine: str = "native",
+    progress: Progress | None = None,
+) -> LanguageModel:
+    """Load a model, ready to generate.
+
+    model: a name of the catalogue, the path of a GGUF file or of a Hugging Face model folder, or a hub id.
+    threads: worker threads; None = as `guessahead tune` saved, else one for each core this process may use.
+    context: most tokens of a sequence; None = what the model was made for.
+    activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
+        slow route for checks). Weights that are not quantised always take f32.
+    cache: keys and values as "f32", or as "f16": half the memory, faster at long contexts, and a (slightly)
+        different model: its tokens are identical among themselves, not to those of f32.
+    engine: what runs the model (engines/registry.py).
+    progress: told how far a download is; None = a bar on stderr.
+    Raises ModelError, TokenizerError or ParameterError, in one line.
+    """
+    from guessahead.engines.registry import RunSettings
+    from guessahead.models.load import identity, load_parts
+
+    if threads is None and activations == "int8" and (tuned := saved.load(identity(os.fspath(model)))):
+        threads = tuned.threads
+    settings = RunSettings(threads=threads, context=context, activations=activations, cache=cache)
+    parts = load_parts(model, settings, engine=engine, progress=progress)
+    return LanguageModel(parts.runner, parts.tokenizer, parts.chat_template, parts.name, parts.identity)
 
 
 class LanguageModel:
-    """An engine with its tokenizer and chat template.
+    """A runner with the model's tokenizer and chat template.
 
     prompt: text, which becomes the user's message in the model's chat template (unless raw=True); token ids,
     taken as they are; or chat messages. All options are those of GenerateOptions; whatever cannot be honoured
     raises ParameterError, before anything is generated. A prompt that is empty or fills the context raises
-    PromptError.
+    PromptError. Where drafter and max_draft are not given, they are what `guessahead tune` saved for this
+    model and machine.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        runner: Runner,
         tokenizer: Tokenizer,
         chat_template: ChatTemplate | None,
         name: str,
-        at_precision: Callable[[str], Engine] | None = None,
-        bits_per_weight: float = math.inf,
+        identity: str = "",
     ) -> None:
-        """at_precision: makes an engine of the same weights in another format, for drafters that want one.
-
-        bits_per_weight: of the matrices as they are. The model's draft head, if it has one, is read at
-        once: no first token shall wait for it.
-        """
-        self.engine = engine
+        """identity: what saved settings are kept under; "" = there are none."""
+        self.runner = runner
         self.tokenizer = tokenizer
         self.chat_template = chat_template
         self.name = name
-        self._at_precision = at_precision
-        self._bits_per_weight = bits_per_weight
-        self._lower: dict[str, Engine] = {}
-        self._heads: dict[str, NativeHead | None] = {"": load_head(engine)}
-        self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
-        self._other_tokenizer: WeakSet[Tokenizer] = WeakSet()
-        self._prefix: KeptPrefix | None = None
+        self.identity = identity
+        self._tuned: dict[str | None, Tuned | None] = {}  # by the identity of a second model
+
+    @property
+    def info(self) -> EngineInfo:
+        """Facts about the model, and how it runs."""
+        return self.runner.info.engine
 
     @documented
     def generate(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Generation:
@@ -84,83 +110,53 @@ class LanguageModel:
     @documented
     def stream(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Stream:
         """The answer as it comes: an iterable of chunks. Prompt and options are checked at once."""
-        checked = GenerateOptions.from_arguments(options, self.engine.info.vocab_size)
-        drafter = registry.make(checked.drafter, checked.drafter_options, self.setup(checked.draft_model))
-        decoder = SpeculativeDecoder(
-            self.engine,
-            drafter,
-            self.tokenizer,
-            costs=calibration.costs_of(self.engine),
-            prefix=self._prefix,
-        )
+        checked = GenerateOptions.from_arguments(self._with_tuned(options), self.info.vocab_size)
         request = Request(
             prompt_ids=self._prompt_ids(prompt, checked),
             params=checked.sampling,
             max_tokens=checked.max_tokens,
-            gamma=checked.fixed_gamma,
+            gamma=checked.gamma,
             max_draft=checked.max_draft,
             stops=checked.stops,
             logprobs=checked.logprobs,
             trace=checked.trace,
             acceptance=checked.acceptance,
         )
-        return Stream(decoder.stream(request), lambda: calibration.keep(self.engine))
+        second = checked.draft_model
+        drafter = DrafterSettings(
+            checked.drafter, checked.drafter_options or {}, second.runner if second is not None else None
+        )
+        return Stream(self.runner.stream(request, drafter))
 
     def session(self) -> Session:
         """This model, with a cache that is kept from one generation to the next."""
         return Session(self)
 
-    def setup(self, draft_model: LanguageModel | None = None) -> Setup:
-        """What a drafter for this model may use."""
-        return Setup(
-            self.engine,
-            draft_model.engine if draft_model is not None else None,
-            self.tokenizer,
-            self._engine_at if self._at_precision is not None else None,
-            self._head_at,
-            draft_tokenizer=self._unlike(draft_model.tokenizer) if draft_model is not None else None,
-            draft_at_precision=draft_model.engine_below() if draft_model is not None else None,
-        )
+    def _with_tuned(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, completed with saved ones.
 
-    def _head_at(self, path: str) -> NativeHead | None:
-        """The draft head in a folder, or the one that belongs to this model (""); loaded once."""
-        if path not in self._heads:
-            self._heads[path] = load_head(self.engine, path)
-        return self._heads[path]
-
-    def _unlike(self, tokenizer: Tokenizer) -> Tokenizer | None:
-        """The tokenizer, if its ids mean something else than this model's; they are compared once."""
-        if tokenizer not in self._same_tokenizer and tokenizer not in self._other_tokenizer:
-            try:
-                self.tokenizer.check_same(tokenizer)
-                self._same_tokenizer.add(tokenizer)
-            except TokenizerError:
-                self._other_tokenizer.add(tokenizer)
-        return tokenizer if tokenizer in self._other_tokenizer else None
-
-    def engine_below(self) -> Callable[[str], Engine] | None:
-        """Makes an engine of the same weights at a lower precision; None if they came from no GGUF file.
-
-        What is returned raises ParameterError for a precision that the weights have already, or less.
+        What was measured with other threads or other activations is not taken. The drafter stays the caller's
+        choice where options for one are given, or a draft model that it has no use for.
         """
+        filled, second = dict(options), options.get("draft_model")
+        tuned = self._saved(second)
+        if tuned is None or (tuned.threads, "int8") != (self.info.threads, self.info.dtype):
+            return filled
+        usable = second is None or registry.find(tuned.drafter).takes_draft_engine
+        if usable and not options.get("drafter") and not options.get("drafter_options"):
+            filled["drafter"] = tuned.drafter
+        if options.get("gamma", "auto") == "auto" and options.get("max_draft") is None:
+            filled["max_draft"] = tuned.max_draft
+        return filled
 
-        def below(precision: str) -> Engine:
-            wanted = 8.0 * GGMLType[precision].row_bytes(256) / 256
-            if self._bits_per_weight <= wanted:
-                raise ParameterError(
-                    f"{self.name!r} has {self._bits_per_weight:.1f} bits a weight already, and {precision} "
-                    f"would have {wanted:.1f}: leave precision out"
-                )
-            return self._engine_at(precision)
-
-        return below if self._at_precision is not None else None
-
-    def _engine_at(self, precision: str) -> Engine:
-        """An engine of the same weights in another format; loaded once."""
-        if precision not in self._lower:
-            assert self._at_precision is not None
-            self._lower[precision] = self._at_precision(precision)
-        return self._lower[precision]
+    def _saved(self, second: Model | None) -> Tuned | None:
+        """The setting for this model, with a second one if given; the file is read once."""
+        other = None if second is None else second.identity
+        if not self.identity or other == "":
+            return None
+        if other not in self._tuned:
+            self._tuned[other] = saved.load(self.identity, other)
+        return self._tuned[other]
 
     def _prompt_ids(self, prompt: Prompt, options: GenerateOptions) -> Int32:
         messages: Sequence[Message]
@@ -186,7 +182,7 @@ class LanguageModel:
             raise ParameterError(f"a prompt is text, token ids or chat messages, not {prompt!r}")
         if options.system is not None:
             raise ParameterError("system needs the chat template; a prompt of token ids is taken as it is")
-        vocab_size = self.engine.info.vocab_size
+        vocab_size = self.info.vocab_size
         for token in prompt:
             integral = isinstance(token, int | np.integer) and not isinstance(token, bool)
             if not integral or not 0 <= token < vocab_size:
@@ -202,12 +198,11 @@ class Session(LanguageModel):
     """
 
     def __init__(self, lm: LanguageModel) -> None:
-        vars(self).update(vars(lm))  # all that is loaded is shared
-        self._prefix: KeptPrefix = KeptPrefix(self.engine)
+        super().__init__(lm.runner.session(), lm.tokenizer, lm.chat_template, lm.name, lm.identity)
 
     def close(self) -> None:
         """Free the cache. The next generation begins anew."""
-        self._prefix.close()
+        self.runner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -228,11 +223,8 @@ class Stream:
     Leaving it early (`close`, or the end of a `with` block) frees what the generation holds.
     """
 
-    def __init__(
-        self, steps: Generator[Chunk, None, Generation], at_end: Callable[[], None] = lambda: None
-    ) -> None:
-        """at_end: called once the last chunk has been read."""
-        self._steps, self._at_end = steps, at_end
+    def __init__(self, steps: Generator[Chunk, None, Generation]) -> None:
+        self._steps = steps
         self._result: Generation | None = None
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -244,7 +236,6 @@ class Stream:
         except StopIteration as end:
             if end.value is not None:
                 self._result = end.value
-                self._at_end()
             raise StopIteration from None
 
     @property

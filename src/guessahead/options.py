@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from guessahead.core import sampling
 from guessahead.core.rejection import ACCEPTANCES, IDENTICAL
 from guessahead.errors import ParameterError
-from guessahead.types import SamplingParams
+from guessahead.types import Acceptance, Gamma, SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.drafters.registry import OptionValue
-    from guessahead.model import LanguageModel
+    from guessahead.protocols import Model
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-class OptionArguments(TypedDict, total=False):
-    """GenerateOptions as keyword arguments (the types only; meaning and defaults are there)."""
+class SamplingArguments(TypedDict, total=False):
+    """SamplingParams as keyword arguments (the types only; meaning and defaults are there)."""
 
-    max_tokens: int
-    drafter: str
-    draft_model: LanguageModel | None
-    gamma: int | str | None
-    max_draft: int | None
-    drafter_options: Mapping[str, OptionValue] | None
-    acceptance: str
     temperature: float
     top_k: int
     top_p: float
@@ -36,9 +29,21 @@ class OptionArguments(TypedDict, total=False):
     repetition_penalty: float
     frequency_penalty: float
     presence_penalty: float
-    logit_bias: Mapping[int, float] | None
+    logit_bias: Mapping[int, float]
     min_tokens: int
     seed: int | None
+
+
+class OptionArguments(SamplingArguments, total=False):
+    """GenerateOptions as keyword arguments (the types only; meaning and defaults are there)."""
+
+    max_tokens: int
+    drafter: str
+    draft_model: Model | None
+    gamma: Gamma
+    max_draft: int | None
+    drafter_options: Mapping[str, OptionValue] | None
+    acceptance: Acceptance
     stop: str | Sequence[str]
     system: str | None
     raw: bool
@@ -47,19 +52,19 @@ class OptionArguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateOptions:
+class GenerateOptions(SamplingParams):
     """How to generate. Nothing about guessing (drafter to drafter_options) changes the text, nor does trace.
 
     max_tokens: most tokens to emit.
     drafter: name of the method that guesses ahead; "none" is plain decoding.
     draft_model: the second model, for the drafters that need one.
     gamma: tokens guessed per step, as far as the drafter has them (at most the engine's rows per pass, less
-        one); 0 is plain decoding; None or "auto": as many as pay, measured while generating.
+        one); 0 is plain decoding; "auto": as many as pay, measured while generating.
     max_draft: most tokens guessed per step where gamma is "auto"; None = 24.
     drafter_options: settings of the drafter, by name.
     acceptance: "identical": the text is that of plain decoding. "rejection": when sampling, the guesses of a
-        model are kept by the classic rule; other texts come out, with the very probabilities that plain
-        decoding gives them (see rejection.py). Greedy: no difference.
+        model are accepted by the classic rule; other texts come out, with the very probabilities that plain
+        decoding gives them (see core/rejection.py). Greedy: no difference.
     temperature ... seed: see SamplingParams.
     stop: one or several texts that end the generation; the result ends before them.
     system: system message for the chat template.
@@ -70,21 +75,11 @@ class GenerateOptions:
 
     max_tokens: int = 256
     drafter: str = "portfolio"
-    draft_model: LanguageModel | None = None
-    gamma: int | str | None = None
+    draft_model: Model | None = None
+    gamma: Gamma = "auto"
     max_draft: int | None = None
     drafter_options: Mapping[str, OptionValue] | None = None
-    acceptance: str = IDENTICAL
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    logit_bias: Mapping[int, float] | None = None
-    min_tokens: int = 0
-    seed: int | None = None
+    acceptance: Acceptance = IDENTICAL
     stop: str | Sequence[str] = ()
     system: str | None = None
     raw: bool = False
@@ -94,7 +89,7 @@ class GenerateOptions:
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any], vocab_size: int) -> GenerateOptions:
         """Checked options. Raises ParameterError, one line, for the first one that cannot be honoured."""
-        known = [each.name for each in fields(cls)]
+        known = [each.name for each in _listed()]
         for name in arguments:
             if name not in known:
                 raise ParameterError(f"unknown option {name!r}; known: {', '.join(known)}")
@@ -107,22 +102,17 @@ class GenerateOptions:
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     @property
-    def fixed_gamma(self) -> int | None:
-        """None where the controller decides."""
-        return self.gamma if isinstance(self.gamma, int) else None
-
-    @property
     def sampling(self) -> SamplingParams:
         values = {each.name: getattr(self, each.name) for each in fields(SamplingParams)}
-        return SamplingParams(**values | {"logit_bias": dict(self.logit_bias or {})})
+        return SamplingParams(**values)
 
     def _check(self, vocab_size: int) -> None:
         _whole_number("max_tokens", self.max_tokens, 1)
-        if self.gamma is not None and self.gamma != "auto":
+        if self.gamma != "auto":
             _whole_number("gamma", self.gamma, 0)
         if self.max_draft is not None:
             _whole_number("max_draft", self.max_draft, 1)
-            if self.fixed_gamma is not None:
+            if self.gamma != "auto":
                 raise ParameterError("max_draft limits what gamma='auto' guesses: leave out one of the two")
         if self.acceptance not in ACCEPTANCES:
             known = " or ".join(map(repr, ACCEPTANCES))
@@ -151,14 +141,24 @@ class GenerateOptions:
             raise ParameterError("system needs the chat template, which raw=True leaves out")
 
 
+def _default(each: Field[Any]) -> Any:
+    return each.default if each.default_factory is MISSING else each.default_factory()
+
+
+def _listed() -> list[Field[Any]]:
+    """The options as people see them: those of sampling last."""
+    sampling_names = {each.name for each in fields(SamplingParams)}
+    return sorted(fields(GenerateOptions), key=lambda each: each.name in sampling_names)
+
+
 def documented(method: _Method) -> _Method:
     """Show the fields of GenerateOptions, with their defaults, as the keyword arguments of `method`."""
     positional = list(inspect.signature(method).parameters.values())[:2]
     keywords = [
         inspect.Parameter(
-            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=each.type
         )
-        for each in fields(GenerateOptions)
+        for each in _listed()
     ]
     signature = inspect.Signature(
         [*positional, *keywords], return_annotation=inspect.signature(method).return_annotation

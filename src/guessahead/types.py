@@ -1,4 +1,4 @@
-"""The values that travel between the loop, the drafters and the engines.
+"""Values that travel between the layers: texts, drafts, and what drafters and engines are asked.
 
 All of them are frozen. Token ids are int32 arrays; a tree is a list of parents, and a chain is a tree
 that needs no list. See docs/how-it-works.md for one step told in full.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,45 +23,7 @@ Float64 = npt.NDArray[np.float64]
 EMPTY_IDS: Int32 = np.empty(0, np.int32)
 EMPTY_IDS.setflags(write=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What a drafter proposes after the last committed token.
-
-    token_ids: n guessed tokens; n == 0 is legal and makes the step a plain step.
-    parents: parent node of each node, -1 = the last committed token, parents[i] < i; None = a chain.
-    confidence: the drafter's estimate that a node is right given that its parent is (for the controller).
-    origins: name of the drafter that guessed each node, where several were merged; None = the one that
-        proposed.
-    dists: of guesses that were drawn by chance, for acceptance="rejection" (rejection.py): for each the
-        distribution q that it was drawn from, after all filters, float64[vocab or less]. Such a draft is a
-        chain, and is verified whole. None = guesses that were not drawn.
-    """
-
-    token_ids: Int32 = field(default_factory=lambda: EMPTY_IDS)
-    parents: Int32 | None = None
-    confidence: Float32 | None = None
-    origins: tuple[str, ...] | None = None
-    dists: tuple[Float64, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.token_ids)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the target made of a draft.
-
-    path: the accepted nodes, root to leaf (indices into the draft).
-    token_ids: the tokens of those nodes, then exactly one token chosen by the target: the correction
-        where the draft went wrong, or the bonus where all of it was right. len(token_ids) == len(path) + 1.
-    num_tested: how many guesses the target tested: the accepted ones, plus the first rejected one if a
-        guess stood where the target chose something else. alpha = accepted / tested.
-    """
-
-    path: Int32
-    token_ids: Int32
-    num_tested: int
+# --- what is generated ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +55,45 @@ class SamplingParams:
     seed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """All that `choose` needs beside the logits: it is a pure function of both.
+Gamma = int | Literal["auto"]
+"""Guesses per step: a number, or "auto" where the controller decides."""
 
-    history: the committed tokens, prompt included, up to and with the last one. The token chosen after
-        row r sees history + the tokens on the path to r.
-    prompt_length: how many tokens of history are the prompt (the rest is output).
-    eos_ids: banned while fewer than params.min_tokens output tokens exist.
-    stream: index of the noise stream: 0, or the number of the completion when several share a seed.
-    forced: tokens to take after history before anything is chosen: a pass then shows the logits along them.
+Acceptance = Literal["identical", "rejection"]
+"""How guesses are accepted: with plain decoding's text, or only its distribution (core/rejection.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A generation that is wanted.
+
+    prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is made. max_tokens: at least 1.
+    gamma: guesses per step; "auto" = as many as pay, and then at most max_draft, if given.
+    stops: texts that end the generation.
+    logprobs: None, or how many alternatives to report per token.
+    trace: keep a record of every step (core/trace.py).
     """
 
+    prompt_ids: Int32
     params: SamplingParams
-    history: Int32
-    prompt_length: int
-    eos_ids: tuple[int, ...] = ()
-    stream: int = 0
-    forced: Int32 = field(default_factory=lambda: EMPTY_IDS)
+    max_tokens: int
+    gamma: Gamma = "auto"
+    max_draft: int | None = None
+    stops: tuple[str, ...] = ()
+    logprobs: int | None = None
+    trace: bool = False
+    acceptance: Acceptance = "identical"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one step adds. text: may lag behind the tokens (half a character, the start of a stop string).
+
+    origins: for each token the name of the drafter that guessed it, or "target".
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    origins: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +122,141 @@ class Generation:
     stats: Stats
     logprobs: tuple[TokenLogprob, ...] | None = None
     trace: Mapping[str, Any] | None = None
+
+
+# --- one step: propose, verify ---
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceContext:
+    """All that `choose` needs beside the logits: the chosen token is a pure function of both.
+
+    params: with the resolved seed, if they sample.
+    history: the committed tokens, prompt included, up to and with the last one. The token chosen after
+        row r sees history + the tokens on the path to r.
+    prompt_length: how many tokens of history are the prompt (the rest is output).
+    eos_ids: banned while fewer than params.min_tokens output tokens exist.
+    stream: index of the noise stream: 0, or the number of the completion when several share a seed.
+    """
+
+    params: SamplingParams
+    history: Int32
+    prompt_length: int
+    eos_ids: tuple[int, ...] = ()
+    stream: int = 0
+
+
+class Draws(Protocol):
+    """Random numbers of one generation. Each (use, start, depth) has one, independent of all others.
+
+    use: what it is for (core/rejection.py). start: tokens committed when the step began; depth: the guess of
+    the draft, from 0. No two steps begin at the same length, so a guess that was dropped leaves no trace in a
+    later one.
+    """
+
+    def pick(self, use: int, weights: Float64, start: int, depth: int) -> int:
+        """An index, with probability weights[index] / sum of weights."""
+
+    def passes(self, use: int, probability: float, start: int, depth: int) -> bool:
+        """True with this probability (above 1: always)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a drafter that takes time for each guess stops, as data, so that native code can apply it.
+
+    After n guesses it goes on while the path probability, which is the probability that all n are right,
+    is above least_path_probability[n]; past the end of that array it stops.
+    calibration: what a stated probability is worth: float[2][SIZE + 1], for the first guess and for later
+        ones, by the stated probability in steps of 1 / SIZE. Empty = the stated one.
+    """
+
+    least_path_probability: tuple[float, ...]
+    calibration: tuple[tuple[float, ...], ...] = ()
+
+    def calibrated(self, probability: float, depth: int) -> float:
+        """The probability that a guess is right given that its parent is. depth: 0 = the next token."""
+        if not self.calibration:
+            return probability
+        table = self.calibration[min(depth, len(self.calibration) - 1)]
+        return table[int(min(max(probability, 0.0), 1.0) * (len(table) - 1))]
+
+    def goes_on(self, path_probability: float, num_guesses: int) -> bool:
+        """Whether another guess is worth its time after `num_guesses` guesses."""
+        least = self.least_path_probability
+        return num_guesses < len(least) and path_probability > least[num_guesses]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a drafter is asked.
+
+    context: the committed tokens, the last one pending, and how the target will choose.
+    budget: most guesses, at least 1.
+    stop: when to stop before the budget is reached; None = never.
+    least_probability: a guess less likely than this, with all above it, cannot pay now.
+    draws: the random numbers with which each guess is sampled from its distribution; None = guesses by any
+        rule (see core/rejection.py).
+    """
+
+    context: ChoiceContext
+    budget: int
+    stop: StopRule | None = None
+    least_probability: float = 0.0
+    draws: Draws | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a drafter proposes after the last committed token.
+
+    token_ids: n guessed tokens; n == 0 is legal and makes the step a plain step.
+    parents: parent node of each node, -1 = the last committed token, parents[i] < i; None = a chain.
+    probabilities: the drafter's estimate that a node is right given that its parent is (for the controller).
+    origins: name of the drafter that guessed each node, where several were merged; None = the one that
+        proposed.
+    distributions: of sampled guesses, for acceptance "rejection" (core/rejection.py): for each the
+        distribution q that it was sampled from, after all filters, float64[vocab or less]. Such a draft is a
+        chain, and is verified whole. None = guesses that were not sampled.
+    """
+
+    token_ids: Int32 = field(default_factory=lambda: EMPTY_IDS)
+    parents: Int32 | None = None
+    probabilities: Float32 | None = None
+    origins: tuple[str, ...] | None = None
+    distributions: tuple[Float64, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+
+NO_DRAFT = Draft()
+"""A draft without guesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the target made of a draft.
+
+    path: the accepted nodes, root to leaf (indices into the draft).
+    token_ids: the tokens of those nodes, then exactly one token chosen by the target: the correction
+        where the draft went wrong, or the bonus where all of it was right. len(token_ids) == len(path) + 1.
+    num_tested: how many guesses the target tested: the accepted ones, plus the first rejected one if a
+        guess stood where the target chose something else. alpha = accepted / tested.
+    """
+
+    path: Int32
+    token_ids: Int32
+    num_tested: int
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """The target's hidden states of positions that have just entered its cache.
+
+    first: position of the first of them. layers: layer -> float32[n, width]; the last of the n is the
+    position before the token that is pending now.
+    """
+
+    first: int
+    layers: Mapping[int, Float32]

@@ -21,7 +21,7 @@ def test_demo(tiny: TinyModel) -> None:
     assert "edit-rename" in result.stdout
     assert "story-light (sampled)" in result.stdout
     *_, tail = result.stdout.partition("tiny, 5 answers, 2 rounds\n")
-    for word in ("tokens/s", "GB/s", "ratio", "alpha", "tau", "weight sweeps saved"):
+    for word in ("tokens/s", "GB/s", "ratio", "alpha", "tau", "passes saved"):
         assert word in tail
     num_tokens = sum(int(line.split()[-7]) for line in result.stdout.splitlines() if line.endswith("  yes"))
     assert f"identical: yes ({num_tokens}/{num_tokens} tokens)" in tail
@@ -48,7 +48,7 @@ def test_demo_fails_where_a_token_differs(
 ) -> None:
     from tests.cli.test_compare import unchecked
 
-    monkeypatch.setattr("guessahead.runners.solo.accept", unchecked)
+    monkeypatch.setattr("guessahead.core.step.accept", unchecked)
     result = run(
         "demo",
         "-m",

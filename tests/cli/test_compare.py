@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from guessahead.core.stats import Recorder, Stats, StepTimes, predict_speedup, predict_tau
+from guessahead.core.stats import Recorder, Stats, StepCounts, StepSeconds
 from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
+from guessahead.measure.formulas import predict_speedup, predict_tau
 from guessahead.types import Draft, Generation, Int32, Verdict
 from tests.support.tiny import TinyModel
 
@@ -46,7 +47,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     """Guesses that enter the text unchecked: the comparison says NO, where, and exits with 1."""
 
-    monkeypatch.setattr("guessahead.runners.solo.accept", unchecked)
+    monkeypatch.setattr("guessahead.core.step.accept", unchecked)
     options = ("--compare", "--draft-model", str(other_tiny.path))
     result = generate(*options)
     assert result.exit_code == 1
@@ -117,8 +118,8 @@ def _stats(
     """Of num_steps passes that took `seconds` in all."""
     recorder = Recorder()
     for index in range(num_steps + 1):
-        recorder.count(num_read=1, num_tokens=1, num_drafted=0, num_tested=0, num_accepted=0)
-        recorder.time(StepTimes(0.0, seconds / num_steps if index else 9.0, 0.0), 1)
+        recorder.count(StepCounts(1, 1, 0, 0, 0))
+        recorder.time(StepSeconds(0.0, seconds / num_steps if index else 9.0, 0.0), 1)
     counted = recorder.stats(drafter="none", gamma=4, num_prompt_tokens=1, bytes_per_pass=1)
     changes: dict[str, Any] = {"num_drafted": num_drafted, "tested_at": tested_at}
     return replace(counted, num_tested=sum(tested_at), num_accepted=num_accepted, **changes)

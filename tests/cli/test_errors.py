@@ -172,7 +172,7 @@ def test_a_bug_of_ours_is_told_in_one_line_too(generate: Generate, monkeypatch: 
     def broken(*arguments: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr("guessahead.runners.solo.accept", broken)
+    monkeypatch.setattr("guessahead.core.step.accept", broken)
     result = generate()
     assert result.exit_code == 1
     one_line(result.stderr, "internal error", "KeyError", "lost", "--debug")

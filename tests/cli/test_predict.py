@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from guessahead.core.stats import predict_speedup, predict_tau
+from guessahead.measure.formulas import predict_speedup, predict_tau
 from tests.cli.conftest import one_line, run
 
 Generate = Callable[..., Result]

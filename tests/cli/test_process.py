@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_streams(tiny: TinyModel) -> None:
     assert b"tokens/s" not in finished.stdout
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Processes started here heed SIGINT, which a shell makes its background jobs ignore."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_answer_streams(endless: list[str]) -> None:
     """The first text is there long before the last; Ctrl-C ends it with 130 and no traceback."""
     with subprocess.Popen(endless, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:

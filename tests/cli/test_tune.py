@@ -11,7 +11,8 @@ import pytest
 from click.testing import Result
 
 from guessahead.controller import saved as tuned
-from guessahead.measure.bench.provenance import package_version
+from guessahead.engines.machine import package_version
+from guessahead.engines.registry import RunSettings
 from guessahead.measure.formulas import Costs, VerifyCurve
 from guessahead.measure.text_result import Expectation, TextAcceptance
 from guessahead.measure.tune import Candidate, best, largest_draft
@@ -31,7 +32,7 @@ SETTING = tuned.Tuned(
     v={"1": 1.0},
     plain_tokens_per_second=10.0,
     date="2026-11-29T20:00:00+00:00",
-    version=package_version("guessahead"),
+    version=package_version(),
 )
 
 
@@ -158,14 +159,14 @@ def test_a_pair_takes_the_saved_drafter_that_can_use_it(
 def test_generate_takes_the_saved_threads(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     from guessahead.models import load as loading
 
-    seen: list[object] = []
-    load = loading.load
+    seen: list[int | None] = []
+    load_parts = loading.load_parts
 
-    def watched(*arguments: Any, **settings: Any) -> Any:
-        seen.append(settings["threads"])
-        return load(*arguments, **settings)
+    def watched(model: Any, settings: RunSettings, **rest: Any) -> Any:
+        seen.append(settings.threads)
+        return load_parts(model, settings, **rest)
 
-    monkeypatch.setattr(loading, "load", watched)
+    monkeypatch.setattr(loading, "load_parts", watched)
     tuned.save(str(tiny.path), None, SETTING)
     generated(tiny)
     generated(tiny, "--threads", "2")

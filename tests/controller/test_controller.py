@@ -10,7 +10,7 @@ import pytest
 
 from guessahead.controller.pass_costs import PassCosts
 from guessahead.engines.replay import Recording, recordings
-from guessahead.types import Int32
+from guessahead.types import Gamma, Int32
 from tests.support.replaying import AVX2, AVX512, FLAT, DraftModelCosts, Hostile, HostileSlow, replay, speed
 
 RECORDINGS = recordings()
@@ -28,7 +28,7 @@ def recording(token_ids: Int32, prompt: int = 8) -> Recording:
 
 @pytest.mark.parametrize("v", [AVX512, AVX2], ids=["avx512", "avx2"])
 def test_instant_but_always_wrong(v: Any) -> None:
-    speeds = [speed(replay(each, Hostile, None, v=v).stats) for each in RECORDINGS]
+    speeds = [speed(replay(each, Hostile, "auto", v=v).stats) for each in RECORDINGS]
     assert min(speeds) >= 0.97
 
 
@@ -42,7 +42,7 @@ def test_slow_and_always_wrong() -> None:
 @pytest.mark.parametrize("v", [AVX512, AVX2], ids=["avx512", "avx2"])
 def test_never_slower_by_default(v: Any) -> None:
     for each in RECORDINGS:
-        assert speed(replay(each, "portfolio", None, v=v).stats) >= 0.97
+        assert speed(replay(each, "portfolio", "auto", v=v).stats) >= 0.97
 
 
 @pytest.mark.parametrize("v", [AVX512, AVX2], ids=["avx512", "avx2"])
@@ -50,7 +50,7 @@ def test_as_good_as_the_best_fixed_setting_of_each_category(v: Any) -> None:
     """Beside a fixed draft length chosen in hindsight, for each category apart."""
     times: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     costs = PassCosts(64)
-    for gamma in (1, 2, 3, 4, 6, 8, 12, 16, None):
+    for gamma in (1, 2, 3, 4, 6, 8, 12, 16, "auto"):
         for each in RECORDINGS:
             stats = replay(each, "suffix", gamma, v=v, costs=costs).stats
             times[gamma][each.category] += stats.decode_seconds
@@ -67,7 +67,7 @@ def test_text_that_turns_is_followed_within_32_tokens() -> None:
     free, later = noise(400, seed=1), noise(400, seed=2)
     boilerplate = np.concatenate([np.append(line, 40_000 + i) for i in range(12)])
     text = np.concatenate([free, boilerplate, later]).astype(np.int32)
-    steps = replay(recording(text), "suffix", None, trace=True).trace["steps"]
+    steps = replay(recording(text), "suffix", "auto", trace=True).trace["steps"]
     ends = np.cumsum([len(step["token_ids"]) for step in steps]) + 8
     drafted = np.array([len(step["draft"]["token_ids"]) for step in steps])
     first = 400 + len(line) + 1  # from here on, the boilerplate has stood there once
@@ -87,7 +87,7 @@ T5 = [
 ]
 
 
-def model_speed(c: float, alpha: float, gamma: int | None, tokens: int = 1200, **rest: Any) -> float:
+def model_speed(c: float, alpha: float, gamma: Gamma, tokens: int = 1200, **rest: Any) -> float:
     made = recording(np.arange(tokens, dtype=np.int32) % 1000)
     model = DraftModelCosts(c, alpha)
     options = {"siblings": 0}
@@ -115,7 +115,7 @@ def test_a_model_that_becomes_right_is_found() -> None:
     """Always wrong for 300 tokens, then always right."""
     made = recording(np.arange(700, dtype=np.int32) % 1000, prompt=64)
     model = DraftModelCosts(0.1, lambda position: 0.999 if position > 300 else 0.001)
-    run = replay(made, "draft-model", None, v=FLAT, model=model, vocab_size=1000, trace=True)
+    run = replay(made, "draft-model", "auto", v=FLAT, model=model, vocab_size=1000, trace=True)
     steps = run.trace["steps"]
     ends = np.cumsum([len(step["token_ids"]) for step in steps]) + 64
     lengths = np.array([len(step["token_ids"]) for step in steps])
@@ -127,7 +127,7 @@ def test_probes_stay_within_their_share() -> None:
     """A model that is never right costs at most 2 % of the time, and what it took to find that out."""
     made = recording(np.arange(2000, dtype=np.int32) % 1000, prompt=64)
     model = DraftModelCosts(0.3, 0.0)
-    stats = replay(made, "draft-model", None, v=FLAT, model=model, vocab_size=1000).stats
+    stats = replay(made, "draft-model", "auto", v=FLAT, model=model, vocab_size=1000).stats
     beginning = 6.0
     assert stats.propose_seconds > 10, "it is tried again now and then"
     assert stats.decode_seconds - stats.num_decoded <= 0.02 * stats.decode_seconds + beginning
@@ -139,7 +139,7 @@ def test_guesses_are_scored_without_being_verified() -> None:
     for rows in (1, 2, 3, 4, 6, 8) * 30:
         costs.update(rows, 0, v[rows - 1])
     made = recording(np.tile(noise(30), 12))
-    run = replay(made, "prompt-lookup", None, v=v, costs=costs, trace=True)
+    run = replay(made, "prompt-lookup", "auto", v=v, costs=costs, trace=True)
     assert run.stats.num_drafted == 0
     [track] = run.trace["steps"][-2]["why"]["members"]
     assert track["num_scored"] > 200
@@ -147,13 +147,13 @@ def test_guesses_are_scored_without_being_verified() -> None:
 
 
 def test_the_first_guess_of_an_unknown_drafter_is_one() -> None:
-    trace = replay(RECORDINGS[0], Hostile, None, trace=True).trace
+    trace = replay(RECORDINGS[0], Hostile, "auto", trace=True).trace
     drafted = [len(step["draft"]["token_ids"]) for step in trace["steps"]]
     assert max(drafted) == 1
 
 
 def test_reasons_are_told() -> None:
-    trace = replay(RECORDINGS[0], "portfolio", None, trace=True).trace
+    trace = replay(RECORDINGS[0], "portfolio", "auto", trace=True).trace
     reasons = [step.get("why", {}) for step in trace["steps"]]
     assert "plain" in reasons[1], "no pass was measured yet"
     told = next(why for why in reasons if why.get("candidates"))
@@ -165,6 +165,6 @@ def test_reasons_are_told() -> None:
 
 
 def test_two_runs_are_equal() -> None:
-    one, other = (replay(RECORDINGS[3], "portfolio", None, trace=True) for _ in range(2))
+    one, other = (replay(RECORDINGS[3], "portfolio", "auto", trace=True) for _ in range(2))
     assert one.trace == other.trace
     assert one.stats == other.stats

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from guessahead.controller.probability import MOST, TRUE_TO_ITS_WORD, Track
+from guessahead.controller.probability import MOST, STATED_PRIOR, Track
 
 
 def test_a_chance_is_learned_per_confidence_and_depth() -> None:
-    track, dice = Track(TRUE_TO_ITS_WORD), random.Random(0)
+    track, dice = Track(STATED_PRIOR), random.Random(0)
     for _ in range(600):
         track.record(0.9, 0, dice.random() < 0.5)
         track.record(0.9, 2, dice.random() < 0.9)
@@ -26,14 +26,14 @@ def test_a_liar_is_found_out_within_ten_guesses() -> None:
 
 
 def test_a_measured_prior_is_not_thrown_over_by_a_few_misses() -> None:
-    track = Track(TRUE_TO_ITS_WORD)
+    track = Track(STATED_PRIOR)
     before = track.chance(0.75, 0)
     track.record(0.75, 0, False)
     assert track.chance(0.75, 0) > 0.85 * before
 
 
 def test_a_drafter_that_starts_to_fail_is_noticed_in_all_buckets() -> None:
-    track = Track(TRUE_TO_ITS_WORD)
+    track = Track(STATED_PRIOR)
     for _ in range(40):
         track.record(0.9, 0, True)
     for _ in range(6):

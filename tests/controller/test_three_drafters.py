@@ -10,13 +10,22 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from guessahead.core.state import Request
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
 from guessahead.engines.replay import Recording, ReplayCosts, ReplayEngine, VirtualClock, recordings
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft, Generation, Int32, SamplingParams, Verdict
+from guessahead.types import (
+    Ask,
+    ChoiceContext,
+    Draft,
+    Generation,
+    HiddenStates,
+    Request,
+    SamplingParams,
+    Verdict,
+)
 from tests.support.replaying import AVX512, FLAT, WordTokenizer, speed
 
 VOCAB = 1000
@@ -50,16 +59,16 @@ class Several(Drafter):
     def members(self) -> tuple[Drafter, ...]:
         return self._members
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+    def begin(self, context: ChoiceContext) -> None:
         for member in self._members:
-            member.begin(prompt_ids, choice)
+            member.begin(context)
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         raise AssertionError("the controller asks the members")
 
-    def observe(self, verdict: Verdict) -> None:
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
         for member in self._members:
-            member.observe(verdict)
+            member.observe(verdict, hidden)
 
     def end(self) -> None:
         for member in self._members:
@@ -72,11 +81,11 @@ def run(recording: Recording, models: Sequence[Model], v: Sequence[float] = FLAT
     text = np.concatenate([recording.prompt_ids, recording.token_ids])
     vocab_size = max(VOCAB, int(text.max()) + 1)
     target = ReplayEngine(text, ReplayCosts(1.0, tuple(v)), clock, vocab_size=vocab_size)
-    members: list[Drafter] = [Suffix(SuffixOptions(), Setup(target))]
+    members: list[Drafter] = [Suffix(SuffixOptions(), DrafterResources(target))]
     for model in models:
         costs, luck = ReplayCosts(model.c, tuple(v)), len(model.kind.name)  # each has its own, in any company
         engine = ReplayEngine(text, costs, clock, vocab_size=vocab_size, accuracy=model.accuracy, seed=luck)
-        members.append(model.kind(DraftModelOptions(siblings=0), Setup(target, engine)))
+        members.append(model.kind(DraftModelOptions(siblings=0), DrafterResources(target, engine)))
     decoder = SpeculativeDecoder(target, Several(members), WordTokenizer(), clock=clock)  # type: ignore[arg-type]
     request = Request(
         recording.prompt_ids, SamplingParams(seed=0), len(recording.token_ids), None, trace=True

@@ -1,6 +1,6 @@
 """The classic rule's parts: its random numbers, what it refuses, and where it changes nothing.
 
-That the law is right is in tests/distribution/test_rejection.py.
+That the distribution is right is in tests/distribution/test_rejection.py.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.core.rejection import HashDraws, Use, equip, settle
-from guessahead.core.sampling import choose
+from guessahead.core.rejection import HashDraws, RejectionJudge, Use
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.engines.base import PassOutput
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.errors import ParameterError, StateError
+from guessahead.protocols import PassOutput
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft, Float64, Generation, SamplingParams
+from guessahead.types import Ask, ChoiceContext, Draft, Float64, Generation, SamplingParams
 from tests.support.fakes import TinyEngine, decode, letters, plain, request
 
 VOCAB = 24
@@ -27,9 +28,9 @@ VOCAB = 24
 CHI_SQUARE_BOUND = 21.1
 
 
-def choice_of(seed: int = 1, stream: int = 0) -> Choice:
+def choice_of(seed: int = 1, stream: int = 0) -> ChoiceContext:
     params = SamplingParams(temperature=1.0, seed=seed)
-    return Choice(params, np.array([0], np.int32), 1, stream=stream)
+    return ChoiceContext(params, np.array([0], np.int32), 1, stream=stream)
 
 
 def test_a_number_is_a_function_of_seed_stream_use_start_and_depth() -> None:
@@ -76,12 +77,12 @@ def test_the_ends_of_the_interval_never_pick_what_has_no_weight(
         assert array[draws.pick(Use.REPLACEMENT, array, 0, 0)] > 0.0
 
 
-def models(seed: int = 3) -> Setup:
+def models(seed: int = 3) -> DrafterResources:
     target = TinyEngine(VOCAB, seed=seed)
-    return Setup(target, TinyEngine(VOCAB, seed=seed + 1, like=target))
+    return DrafterResources(target, TinyEngine(VOCAB, seed=seed + 1, like=target))
 
 
-def generate(drafter: str, setup: Setup, **settings: Any) -> Generation:
+def generate(drafter: str, setup: DrafterResources, **settings: Any) -> Generation:
     options = {"min_ngram": 1} if drafter == "prompt-lookup" else {}
     chosen = setup if registry.find(drafter).takes_draft_engine else replace(setup, draft_engine=None)
     asked = request([1, 2, 3, 1, 2], 40, acceptance="rejection", **settings)
@@ -97,7 +98,7 @@ def test_greedy_text_is_identical(drafter: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["none", "suffix", "prompt-lookup"])
-def test_drafters_that_draw_nothing_leave_the_text_identical(drafter: str) -> None:
+def test_drafters_that_sample_nothing_leave_the_text_identical(drafter: str) -> None:
     setup = models()
     asked = request([1, 2, 3, 1, 2], 40, temperature=1.0)
     assert generate(drafter, setup, temperature=1.0).token_ids == plain(
@@ -115,7 +116,9 @@ def test_a_seed_and_a_gamma_make_a_text_and_it_is_not_the_plain_one() -> None:
 
 def test_a_draft_model_that_is_the_target_is_always_right() -> None:
     target = TinyEngine(VOCAB, seed=5)
-    stats = generate("draft-model", Setup(target, TinyEngine(VOCAB, seed=5)), temperature=1.3).stats
+    stats = generate(
+        "draft-model", DrafterResources(target, TinyEngine(VOCAB, seed=5)), temperature=1.3
+    ).stats
     assert stats.alpha == 1.0
     assert stats.num_drafted > 20
 
@@ -149,51 +152,68 @@ def test_log_probabilities_are_those_of_the_rows(num_logprobs: int) -> None:
         text.append(token)
 
 
-class Undrawn(Drafter):
+class Unsampled(Drafter):
     """A model that guesses and states no distribution."""
 
-    name = "undrawn"
+    name = "unsampled"
     pays_per_guess = True
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         return Draft()
 
 
 def test_a_model_without_distributions_is_refused_before_anything_is_generated() -> None:
     setup = models()
-    decoder = SpeculativeDecoder(setup.engine, Undrawn(None, setup), letters(VOCAB))  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match=r"'undrawn'.*'rejection'.*'identical'"):
+    decoder = SpeculativeDecoder(setup.engine, Unsampled(None, setup), letters(VOCAB))  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"'unsampled'.*'rejection'.*'identical'"):
         decoder.stream(request([1], temperature=1.0, acceptance="rejection"))
-    assert decoder.generate(request([1], acceptance="rejection")).token_ids  # greedy: nothing is drawn
+    assert decoder.generate(request([1], acceptance="rejection")).token_ids  # greedy: nothing is sampled
     assert decoder.generate(request([1], temperature=1.0)).token_ids
 
 
-def test_members_are_told_too_and_told_again() -> None:
-    drafter = registry.make("portfolio", {}, models())
+def test_members_get_the_draws_with_every_ask() -> None:
     draws = HashDraws(choice_of())
-    equip(drafter, draws)
-    assert all(member.draws is draws for member in (drafter, *drafter.members))
-    equip(drafter, None)
-    assert all(member.draws is None for member in (drafter, *drafter.members))
+    seen: list[Ask] = []
+
+    class Watched(DraftModel):
+        def propose(self, ask: Ask) -> Draft:
+            seen.append(ask)
+            return super().propose(ask)
+
+    setup = models()
+    decoder = SpeculativeDecoder(
+        setup.engine,
+        Watched(DraftModelOptions(), setup),
+        letters(VOCAB),
+        draws=lambda context: draws,  # type: ignore[arg-type]
+    )
+    decoder.generate(request([1, 2], 20, 3, temperature=1.0, acceptance="rejection"))
+    assert seen
+    assert all(ask.draws is draws for ask in seen)
+    seen.clear()
+    decoder.generate(request([1, 2], 20, 3, temperature=1.0))
+    assert seen
+    assert all(ask.draws is None for ask in seen)
 
 
-def test_a_drawn_draft_that_nobody_asked_for_or_that_is_no_chain_is_a_fault() -> None:
+def test_a_sampled_draft_that_is_no_chain_or_lacks_its_logits_is_a_fault() -> None:
     q = np.array([0.5, 0.5])
-    draft = Draft(np.array([0], np.int32), dists=(q,))
-    output = PassOutput(np.array([0, 1], np.int32), {0: np.zeros(2, np.float32)})
-    draws = HashDraws(choice_of())
-    settle(draft, choice_of(), output, 0, draws)
+    draft = Draft(np.array([0], np.int32), distributions=(q,))
+    logits = {0: np.zeros(2, np.float32), 1: np.zeros(2, np.float32)}
+    output = PassOutput(np.array([-1, -1], np.int32), logits)
+    judge = RejectionJudge(HashDraws(choice_of()))
+    assert len(judge.chosen(draft, choice_of(), output, 0)) == 2
     for wrong in (
-        (draft, output, None),
-        (replace(draft, dists=()), output, draws),
-        (replace(draft, parents=np.array([-1], np.int32)), output, draws),
-        (draft, replace(output, logits=None), draws),
+        (replace(draft, distributions=()), output),
+        (replace(draft, parents=np.array([-1], np.int32)), output),
+        (draft, replace(output, logits=None)),
     ):
-        with pytest.raises(StateError, match="drawn draft"):
-            settle(wrong[0], choice_of(), wrong[1], 0, wrong[2])
+        with pytest.raises(StateError, match="sampled draft"):
+            judge.chosen(wrong[0], choice_of(), wrong[1], 0)
 
 
-def test_forced_tokens_lead_the_plain_twin() -> None:
-    row = np.array([0.0, 5.0, 1.0], np.float32)
-    led = replace(choice_of(), params=SamplingParams(), forced=np.array([2, 0], np.int32))
-    assert [choose(row, led, path) for path in ((), (2,), (2, 0))] == [2, 0, 1]
+def test_drafts_that_were_not_sampled_are_left_to_choose() -> None:
+    draft = Draft(np.array([0], np.int32))
+    output = PassOutput(np.array([9, 1, 0], np.int32))
+    judge = RejectionJudge(HashDraws(choice_of()))
+    assert judge.chosen(draft, choice_of(), output, 1).tolist() == [1, 0]

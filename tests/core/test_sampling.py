@@ -9,7 +9,7 @@ import pytest
 from guessahead.core import sampling
 from guessahead.core.sampling import choose, gumbel_noise, is_greedy, validate
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import Choice, SamplingParams
+from guessahead.types import ChoiceContext, SamplingParams
 
 NAN, INF = float("nan"), float("inf")
 LOGITS = np.array([1.0, 2.5, -0.5, 2.0, 0.0, 1.5, -2.0, 2.25], np.float32)
@@ -19,7 +19,9 @@ CHI_SQUARE_BOUND = 29.9
 
 
 def choice_of(history=(0,), prompt_length=1, eos_ids=(), stream=0, **params):
-    return Choice(SamplingParams(**params), np.array(history, np.int32), prompt_length, eos_ids, stream)
+    return ChoiceContext(
+        SamplingParams(**params), np.array(history, np.int32), prompt_length, eos_ids, stream
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,6 @@ def test_sampling_without_a_resolved_seed_is_refused():
     with pytest.raises(StateError, match="seed"):
         choose(LOGITS, choice_of(temperature=1.0))
     assert choose(LOGITS, choice_of()) == 1
-    with pytest.raises(StateError, match="seed"):
-        sampling.chooser_arguments(choice_of(temperature=1.0))
 
 
 def test_repetition_penalty_counts_the_prompt_the_output_and_the_path():

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from guessahead.core.stats import Recorder, Stats, StepTimes, predict_speedup, predict_tau
+from guessahead.core.stats import Recorder, Stats, StepCounts, StepSeconds
 from guessahead.errors import ParameterError
+from guessahead.measure.formulas import predict_speedup, predict_tau
 
 
 def recorded(steps: list[dict[str, int]]) -> Stats:
     recorder = Recorder()
     for step in steps:
-        recorder.count(num_read=12, **step)
-        recorder.time(StepTimes(0.25, 0.5, 0.125), num_passes=1)
+        recorder.count(StepCounts(num_read=12, **step))
+        recorder.time(StepSeconds(0.25, 0.5, 0.125), num_passes=1)
     return recorder.stats(drafter="x", gamma=4, num_prompt_tokens=16, bytes_per_pass=10**9)
 
 

@@ -67,8 +67,8 @@ def test_merging_shares_equal_beginnings() -> None:
     assert merged.token_ids.tolist() == [1, 2, 3, 4]
     assert tree.parents_of(merged).tolist() == [-1, 0, 1, 1]
     assert merged.origins == ("a", "a", "a", "b")
-    assert merged.confidence is not None
-    assert merged.confidence.tolist() == pytest.approx([0.9, 0.8, 0.5, 0.7])
+    assert merged.probabilities is not None
+    assert merged.probabilities.tolist() == pytest.approx([0.9, 0.8, 0.5, 0.7])
 
 
 def test_merging_keeps_the_origins_of_merged_drafts() -> None:

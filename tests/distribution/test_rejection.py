@@ -13,8 +13,9 @@ import pytest
 from guessahead.controller import asking
 from guessahead.core import rejection
 from guessahead.core.rejection import Use
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
-from guessahead.types import Choice, Float32, Float64
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
+from guessahead.types import ChoiceContext, Draws, Float32, Float64
 from tests.support.enumeration import distance
 from tests.support.sampling_world import (
     DIFFERENT,
@@ -67,7 +68,7 @@ def test_a_draft_model_with_another_number_of_tokens_keeps_the_law(second_vocab)
 def test_the_controller_keeps_the_law(drafter, settings, c, monkeypatch):
     monkeypatch.setattr(asking, "TRUSTED_HITS", 0)  # a model may make long drafts at once
     max_tokens = 4 if settings == "temperature" else 5
-    world = World(drafter, settings, None, max_tokens, c)
+    world = World(drafter, settings, "auto", max_tokens, c)
     assert distance(*world.laws()) < SAME
     assert world.num_short > 0, "the controller decided nothing"
     assert max(world.lengths) > 1
@@ -75,7 +76,7 @@ def test_the_controller_keeps_the_law(drafter, settings, c, monkeypatch):
 
 
 def test_a_controller_that_makes_a_drafter_earn_its_trust_keeps_the_law():
-    world = World(model, "top-k", None, max_tokens=5)
+    world = World(model, "top-k", "auto", max_tokens=5)
     assert distance(*world.laws()) < SAME
     assert world.lengths[1] > 0
     assert world.num_short > 0
@@ -85,12 +86,14 @@ def test_a_controller_that_makes_a_drafter_earn_its_trust_keeps_the_law():
 
 
 class RawQ(DraftModel):
-    """States the distribution before the filters, and draws from the one behind them."""
+    """States the distribution before the filters, and samples from the one behind them."""
 
-    def _next(self, chosen: int, logits: Float32, choice: Choice) -> list[tuple[int, float]]:
-        ranked = super()._next(chosen, logits, choice)
-        weights = np.exp(logits.astype(np.float64) / choice.params.temperature)
-        self._dists[-1] = weights / weights.sum()
+    def _next(
+        self, chosen: int, logits: Float32, context: ChoiceContext, draws: Draws | None
+    ) -> list[tuple[int, float]]:
+        ranked = super()._next(chosen, logits, context, draws)
+        weights = np.exp(logits.astype(np.float64) / context.params.temperature)
+        self._distributions[-1] = weights / weights.sum()
         return ranked
 
 
@@ -98,10 +101,10 @@ class PickyModel(Picky, DraftModel):
     pass
 
 
-@pytest.mark.parametrize("gamma", [2, None])
+@pytest.mark.parametrize("gamma", [2, "auto"])
 @pytest.mark.parametrize("twin", [RawQ, PickyModel])
 def test_twins_that_state_or_keep_the_wrong_thing_fail(twin, gamma):
-    world = World(lambda setup: twin(DraftModelOptions(), setup), "top-p", gamma, 4 if gamma else 5)
+    world = World(lambda setup: twin(DraftModelOptions(), setup), "top-p", gamma, 5 if gamma == "auto" else 4)
     ours, plain = world.laws()
     assert sum(ours.values()) == pytest.approx(1.0, abs=SAME)
     assert distance(ours, plain) > DIFFERENT

@@ -16,14 +16,14 @@ import pytest
 import guessahead as ga
 from guessahead.controller import asking
 from guessahead.core import sampling
-from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.head import Head, HeadOptions
 from guessahead.drafters.portfolio import Portfolio, PortfolioOptions
-from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.native import NativeEngine
-from guessahead.heads import NativeHead
+from guessahead.engines.native.head import NativeHead
+from guessahead.protocols import PassOutput, Rows
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft, Float32, Int32
+from guessahead.types import Ask, ChoiceContext, Draft, Float32, Gamma, Int32
 from tests.support.enumeration import ChanceEngine, Law, Outcomes, distance, enumerated, plain_law
 from tests.support.fake_head import FakeHead, FakeHeadSequence
 from tests.support.fakes import request
@@ -31,13 +31,15 @@ from tests.support.sampling_world import DIFFERENT, SAME, SETTINGS, VOCAB, Picky
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head
 
+pytestmark = pytest.mark.slow
+
 PROMPT = (40, 50, 60, 40, 50)
 
 
 class TimedHead(FakeHead):
     """Guesses what the second model would choose, in as much virtual time as that takes for a pass."""
 
-    def __init__(self, setup: Setup, draft_ids: tuple[int, ...]) -> None:
+    def __init__(self, setup: DrafterResources, draft_ids: tuple[int, ...]) -> None:
         target, second = setup.engine, setup.draft_engine
         assert isinstance(target, ChanceEngine)
         assert isinstance(second, ChanceEngine)
@@ -59,14 +61,14 @@ class TimedHead(FakeHead):
         return super().grow(sequence, tokens, states, parents)
 
 
-def with_head(setup: Setup, draft_ids: tuple[int, ...]) -> Setup:
+def with_head(setup: DrafterResources, draft_ids: tuple[int, ...]) -> DrafterResources:
     made = TimedHead(setup, draft_ids)
     return replace(setup, head=lambda path: made)  # type: ignore[arg-type, return-value]
 
 
 def of_kind(
     kind: type[Head] = Head, draft_ids: tuple[int, ...] = tuple(range(VOCAB)), **options: int
-) -> Callable[[Setup], Drafter]:
+) -> Callable[[DrafterResources], Drafter]:
     return lambda setup: kind(HeadOptions(**options), with_head(setup, draft_ids))
 
 
@@ -74,7 +76,7 @@ head = of_kind()
 partial_head = of_kind(draft_ids=(0, 2))
 
 
-def portfolio(setup: Setup) -> Drafter:
+def portfolio(setup: DrafterResources) -> Drafter:
     """With the head in the place of the second model."""
     return Portfolio(PortfolioOptions(), replace(with_head(setup, tuple(range(VOCAB))), draft_engine=None))
 
@@ -121,7 +123,7 @@ def test_the_controller_keeps_the_law(
     monkeypatch.setattr(Head, "prior", None)  # what is decided here must not hang on what was tuned
     monkeypatch.setattr(Head, "mean_prior", Drafter.mean_prior)
     max_tokens = 4 if settings == "temperature" else 5
-    world = World(drafter, settings, None, max_tokens, c)
+    world = World(drafter, settings, "auto", max_tokens, c)
     assert distance(*world.laws()) < SAME
     assert world.num_short > 0, "the controller decided nothing"
     assert max(world.lengths) > 1
@@ -131,7 +133,7 @@ def test_the_controller_keeps_the_law(
 @pytest.mark.parametrize("drafter", [head, portfolio])
 def test_the_controller_that_knows_heads_keeps_the_law(drafter: Any) -> None:
     for c in (0.05, 0.2):
-        world = World(drafter, "all", None, 5, c)
+        world = World(drafter, "all", "auto", 5, c)
         assert distance(*world.laws()) < SAME
         assert "head" in world.guessed_by or c > 0.05
 
@@ -146,16 +148,16 @@ class PickyHead(Picky, Head):
 class OtherTemperature(Head):
     """States its distribution at temperature 1, and draws at the temperature that was asked for."""
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        draft = super().propose(choice, budget)
-        assert draft.dists is not None
-        raised = [q**choice.params.temperature for q in draft.dists]
-        return replace(draft, dists=tuple(q / q.sum() for q in raised))
+    def propose(self, ask: Ask) -> Draft:
+        draft = super().propose(ask)
+        assert draft.distributions is not None
+        raised = [q**ask.context.params.temperature for q in draft.distributions]
+        return replace(draft, distributions=tuple(q / q.sum() for q in raised))
 
 
-@pytest.mark.parametrize("gamma", [2, None])
+@pytest.mark.parametrize("gamma", [2, "auto"])
 @pytest.mark.parametrize("twin", [PickyHead, OtherTemperature])
-def test_twins_that_state_or_keep_the_wrong_thing_fail(twin: type[Head], gamma: int | None) -> None:
+def test_twins_that_state_or_keep_the_wrong_thing_fail(twin: type[Head], gamma: Gamma) -> None:
     world = World(of_kind(twin), "top-p", gamma, max_tokens=4)
     ours, plain = world.laws()
     assert sum(ours.values()) == pytest.approx(1.0, abs=SAME)
@@ -174,7 +176,7 @@ def test_a_twin_that_shares_noise_between_guess_and_test_fails() -> None:
 
 
 class ChanceNative:
-    """A native engine whose sampled choices are outcomes. It takes one chain at a time, drawn or empty."""
+    """A native engine whose sampled choices are outcomes. It takes one chain at a time, sampled or empty."""
 
     def __init__(self, engine: NativeEngine, outcomes: Outcomes) -> None:
         self.info = engine.info
@@ -184,22 +186,24 @@ class ChanceNative:
 
     def forward(self, requests: list[Rows]) -> list[PassOutput]:
         [rows] = requests
-        choice, last = rows.choice, len(rows.token_ids) - 1
-        assert choice is not None
-        assert rows.choose_from == last - len(choice.forced)
-        [output] = self._engine.forward([replace(rows, want_logits=True)])
+        context, last = rows.context, len(rows.token_ids) - 1
+        assert context is not None
+        if rows.want_logits == "all":  # a sampled draft: the judge chooses
+            return self._engine.forward([rows])
+        assert rows.choose_from == last
+        [output] = self._engine.forward([replace(rows, want_logits="path")])
         assert output.logits is not None
-        chances = sampling.probabilities(output.logits[last], choice, choice.forced)
+        probabilities = sampling.probabilities(output.logits[last], context)
         chosen = output.chosen.copy()
-        chosen[last] = self._outcomes.where(("choose", len(choice.history) + len(choice.forced)), chances)
+        chosen[last] = self._outcomes.where(("choose", len(context.history)), probabilities)
         return [replace(output, chosen=chosen)]
 
     def logits_after(self, text: tuple[int, ...]) -> Float32:
         """From an empty cache, in one pass."""
         if text not in self._known:
             sequence, token_ids = self._engine.new_sequence(), np.array(text, np.int32)
-            choice = Choice(ga.SamplingParams(), token_ids, len(text))
-            [output] = self._engine.forward([Rows(sequence, token_ids, choice=choice, want_logits=True)])
+            choice = ChoiceContext(ga.SamplingParams(), token_ids, len(text))
+            [output] = self._engine.forward([Rows(sequence, token_ids, context=choice, want_logits="path")])
             sequence.close()
             assert output.logits is not None
             self._known[text] = output.logits[len(text) - 1]
@@ -214,9 +218,9 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> ga.LanguageModel:
 
 def native_laws(lm: ga.LanguageModel, kind: type[Head]) -> tuple[Law, Law, int, int]:
     """What comes out, what must; guesses that were kept, and that were not."""
-    engine, outcomes = lm.engine, Outcomes()
+    engine, outcomes = lm.runner.engine, Outcomes()
     assert isinstance(engine, NativeEngine)
-    made = NativeHead(tiny_head(engine), engine.neighbour)
+    made = NativeHead(tiny_head(engine), engine.head_host)
     # Three tokens that the head may guess, so far above all others that nothing else is left.
     tokens = made.draft_ids[[20, 50, 80]].tolist()
     asked = request(
@@ -231,7 +235,7 @@ def native_laws(lm: ga.LanguageModel, kind: type[Head]) -> tuple[Law, Law, int, 
     chance, counts = ChanceNative(engine, outcomes), [0, 0]
 
     def generate() -> tuple[int, ...]:
-        drafter = kind(HeadOptions(), Setup(engine, head=lambda path: made))
+        drafter = kind(HeadOptions(), DrafterResources(engine, head=lambda path: made))
         decoder = SpeculativeDecoder(chance, drafter, lm.tokenizer, draws=lambda choice: outcomes)
         generation = decoder.generate(asked)
         counts[0] += generation.stats.num_accepted

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.engines.base import Rows
-from guessahead.types import Choice, Float32, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.support.tiny import tiny_gguf
 
 PROMPT = "the quick brown fox jumps over the lazy dog and the quick"
@@ -23,21 +23,20 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [tiny_gguf(folder / f"tiny{seed}.gguf", "qwen2", seed=seed).path for seed in (4, 5)]
 
 
-def test_a_led_pass_shows_the_logits_of_every_row(paths: list[Path]) -> None:
-    engine = ga.load(paths[0], threads=2).engine
+def test_a_pass_shows_the_logits_of_every_row_of_a_draft(paths: list[Path]) -> None:
+    engine = ga.load(paths[0], threads=2).runner.engine
     text = np.random.default_rng(0).integers(0, engine.info.vocab_size, 12).astype(np.int32)
-    num_given, forced = 7, text[7:]
-    choice = Choice(SamplingParams(temperature=1.0, seed=1), text[:num_given], num_given, forced=forced)
+    num_given = 7
+    choice = ChoiceContext(SamplingParams(temperature=1.0, seed=1), text[:num_given], num_given)
     sequence = engine.new_sequence()
-    rows = Rows(sequence, text, choice=choice, choose_from=num_given - 1, want_logits=True)
+    rows = Rows(sequence, text, context=choice, choose_from=num_given - 1, want_logits="all")
     [led] = engine.forward([rows])
-    assert led.chosen[num_given - 1 : -1].tolist() == forced.tolist()
     assert led.logits is not None
     assert sorted(led.logits) == list(range(num_given - 1, len(text)))
 
     def alone(place: int) -> Float32:
-        plain = Choice(choice.params, text[: place + 1], num_given)
-        fresh = Rows(engine.new_sequence(), text[: place + 1], choice=plain, want_logits=True)
+        plain = ChoiceContext(choice.params, text[: place + 1], num_given)
+        fresh = Rows(engine.new_sequence(), text[: place + 1], context=plain, want_logits="path")
         [output] = engine.forward([fresh])
         assert output.logits is not None
         return output.logits[place]

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 import guessahead
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.drafters import registry
+from guessahead.measure.formulas import predict_speedup, predict_tau
 from tests.docs.blocks import DOCS
 
 ROOT = DOCS.parent

@@ -10,11 +10,22 @@ import numpy as np
 import pytest
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.head import Head, HeadOptions
-from guessahead.engines.base import Rows
 from guessahead.errors import StateError
-from guessahead.types import Choice, Draft, Float32, Int32, SamplingParams, Verdict
+from guessahead.protocols import Rows
+from guessahead.types import (
+    EMPTY_IDS,
+    Ask,
+    ChoiceContext,
+    Draft,
+    Float32,
+    HiddenStates,
+    Int32,
+    SamplingParams,
+    StopRule,
+    Verdict,
+)
 from tests.support.fake_head import FakeHead, FakeHeadSequence
 from tests.support.fakes import TinyEngine, decode, letters, plain, request
 
@@ -24,20 +35,26 @@ LETTERS = letters(24)
 
 def made(engine: TinyEngine, **options: Any) -> tuple[Any, FakeHead]:
     head = FakeHead(engine)
-    return registry.make("head", options, Setup(engine, head=lambda _: head)), head  # type: ignore[arg-type, return-value]
+    return registry.make("head", options, DrafterResources(engine, head=lambda _: head)), head  # type: ignore[arg-type, return-value]
+
+
+def show(drafter: Drafter, first: int, hidden: Mapping[int, Float32] | None) -> None:
+    """The target's pass showed the states of positions from `first` on."""
+    assert hidden is not None
+    drafter.observe(Verdict(EMPTY_IDS, EMPTY_IDS, 0), HiddenStates(first, hidden))
 
 
 def shown(
     engine: TinyEngine, history: list[int], head: FakeHead | None = None, **options: int
-) -> tuple[Any, Choice]:
+) -> tuple[Any, ChoiceContext]:
     """A drafter that has seen all but the last token."""
     head = head or FakeHead(engine)
-    drafter = Head(HeadOptions(**options), Setup(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
-    choice = Choice(SamplingParams(seed=0), np.array(history, np.int32), 1)
-    drafter.begin(choice.history[:1], choice)
+    drafter = Head(HeadOptions(**options), DrafterResources(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
+    choice = ChoiceContext(SamplingParams(seed=0), np.array(history, np.int32), 1)
+    drafter.begin(choice)
     cached = np.array(history[:-1], np.int32)
     [output] = engine.forward([Rows(engine.new_sequence(), cached, want_hidden=drafter.needs_hidden)])
-    drafter.read(0, output.hidden)
+    show(drafter, 0, output.hidden)
     return drafter, choice
 
 
@@ -57,24 +74,26 @@ def test_every_position_is_read_once_with_the_token_behind_it(settings: dict[str
 
 
 class Shifted(Head):
-    """Takes the hidden states of rejected guesses for those of the text: what `read` must never be given."""
+    """Takes the hidden states of rejected guesses for those of the text: what it must never be given."""
 
-    def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
-        super().read(first, {layer: np.roll(states, 1, 0) for layer, states in hidden.items()})
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
+        assert hidden is not None
+        rolled = {layer: np.roll(states, 1, 0) for layer, states in hidden.layers.items()}
+        super().observe(verdict, HiddenStates(hidden.first, rolled))
 
 
 class Late(Head):
     """Pairs each state with its own token, not the next."""
 
-    def _catch_up(self, sequence: Any, choice: Choice) -> Any:
-        return super()._catch_up(sequence, replace(choice, history=choice.history[:-1]))
+    def _catch_up(self, sequence: Any, context: ChoiceContext) -> Any:
+        return super()._catch_up(sequence, replace(context, history=context.history[:-1]))
 
 
 @pytest.mark.parametrize("faulty", [Shifted, Late])
 def test_a_wrong_pairing_is_caught(faulty: type[Head]) -> None:
     engine = TinyEngine()
     head = FakeHead(engine)
-    drafter = faulty(HeadOptions(), Setup(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
+    drafter = faulty(HeadOptions(), DrafterResources(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
     asked = request(PROMPT, 12, 4)
     right = plain(engine, LETTERS, asked).token_ids
     try:
@@ -105,11 +124,11 @@ def test_it_begins_anew_where_the_cache_was_kept() -> None:
     sequence = engine.new_sequence()
     engine.forward([Rows(sequence, np.array(text[:3], np.int32))])
     [output] = engine.forward([Rows(sequence, np.array(text[3:5], np.int32), want_hidden=(0, 1))])
-    choice = Choice(SamplingParams(seed=0), np.array(text, np.int32), 6)
-    drafter.begin(choice.history, choice)
-    drafter.read(3, output.hidden)
+    choice = ChoiceContext(SamplingParams(seed=0), np.array(text, np.int32), 6)
+    drafter.begin(choice)
+    show(drafter, 3, output.hidden)
     assert drafter.lag(choice) == 2
-    assert len(drafter.propose(choice, 3)) == 3
+    assert len(drafter.propose(Ask(choice, 3))) == 3
     assert head.read_texts == [(1, 2, 3, 4, 5), (1, 2, 3, 4, 5, 6)]
     assert drafter.lag(choice) == 0
 
@@ -118,7 +137,7 @@ def test_guesses_are_the_heads_own_greedy_choices() -> None:
     engine = TinyEngine()
     head = FakeHead(engine)
     drafter, choice = shown(engine, [1, 2, 3, 4], head)
-    draft: Draft = drafter.propose(choice, 8)
+    draft: Draft = drafter.propose(Ask(choice, 8))
     assert len(draft) == 8
     text = [1, 2, 3, 4]
     while found := _children(draft, text[4:]):
@@ -126,8 +145,8 @@ def test_guesses_are_the_heads_own_greedy_choices() -> None:
         assert found == likely[: len(found)].tolist()
         text.append(found[0])
     assert len(text) > 5
-    assert draft.confidence is not None
-    assert np.all((draft.confidence > 0) & (draft.confidence <= 1))
+    assert draft.probabilities is not None
+    assert np.all((draft.probabilities > 0) & (draft.probabilities <= 1))
     assert set(draft.token_ids.tolist()) <= set(head.draft_ids.tolist()) < set(range(24))
 
 
@@ -164,20 +183,11 @@ class Counting(FakeHead):
         return super().grow(sequence, tokens, states, parents)
 
 
-def test_the_gate_ends_a_draft() -> None:
-    class Twice:
-        asked = 0
-
-        def more(self, confidence: float) -> bool:
-            assert 0 < confidence <= 1
-            self.asked += 1
-            return self.asked < 2
-
+def test_the_stop_rule_ends_a_draft() -> None:
     engine = TinyEngine()
     head = Counting(engine)
     drafter, choice = shown(engine, [1, 2, 3, 4], head)
-    drafter.gate = Twice()
-    draft = drafter.propose(choice, 12)
+    draft = drafter.propose(Ask(choice, 12, StopRule((0.0, 0.0))))
     assert _depth(draft) == 2
     assert len(head.num_rows) == 1, "the first guesses come with the reading"
     assert 2 <= head.num_rows[0] <= 1 + drafter.Options().width
@@ -186,11 +196,11 @@ def test_the_gate_ends_a_draft() -> None:
 def test_nothing_is_guessed_behind_the_end_of_the_text() -> None:
     engine = TinyEngine()
     drafter, choice = shown(engine, [1, 2, 3, 4])
-    draft = drafter.propose(choice, 12)
+    draft = drafter.propose(Ask(choice, 12))
     first = int(draft.token_ids[0])
     assert _children(draft, [first])
     drafter, choice = shown(engine, [1, 2, 3, 4])
-    ended = drafter.propose(replace(choice, eos_ids=(first,)), 12)
+    ended = drafter.propose(Ask(replace(choice, eos_ids=(first,)), 12))
     assert ended.token_ids[0] == first
     assert not _children(ended, [first])
 
@@ -201,7 +211,7 @@ def test_the_context_bounds_the_guesses(options: dict[str, int]) -> None:
     for room in range(4):
         engine = TinyEngine(context_length=5 + room)
         drafter, choice = shown(engine, [1, 2, 3, 4, 5, 6], **options)
-        depth = _depth(drafter.propose(choice, 9))
+        depth = _depth(drafter.propose(Ask(choice, 9)))
         assert 1 <= depth <= room + 1
         assert depth == room + 1 or not options
 
@@ -209,16 +219,16 @@ def test_the_context_bounds_the_guesses(options: dict[str, int]) -> None:
 def test_without_hidden_states_there_are_no_guesses() -> None:
     engine = TinyEngine()
     drafter, _ = made(engine)
-    choice = Choice(SamplingParams(), np.array([1, 2], np.int32), 1)
-    drafter.begin(choice.history[:1], choice)
-    assert len(drafter.propose(choice, 4)) == 0
+    choice = ChoiceContext(SamplingParams(), np.array([1, 2], np.int32), 1)
+    drafter.begin(choice)
+    assert len(drafter.propose(Ask(choice, 4))) == 0
     drafter, choice = shown(engine, [1, 2, 3])
-    assert len(drafter.propose(choice, 4)) > 0
-    drafter.observe(Verdict(np.empty(0, np.int32), np.array([4], np.int32), 0))
-    assert len(drafter.propose(choice, 4)) == 0, "nothing new was shown"
+    assert len(drafter.propose(Ask(choice, 4))) > 0
+    drafter.observe(Verdict(np.empty(0, np.int32), np.array([4], np.int32), 0), None)
+    assert len(drafter.propose(Ask(choice, 4))) == 0, "nothing new was shown"
     drafter.end()
     with pytest.raises(StateError, match="outside begin"):
-        drafter.propose(choice, 4)
+        drafter.propose(Ask(choice, 4))
 
 
 class Damaged(FakeHead):
@@ -235,7 +245,7 @@ class Damaged(FakeHead):
 def test_a_damaged_head_guesses_nothing(settings: dict[str, Any]) -> None:
     engine = TinyEngine()
     head = Damaged(engine)
-    drafter = Head(HeadOptions(), Setup(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
+    drafter = Head(HeadOptions(), DrafterResources(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
     asked = request(PROMPT, 12, 4, **settings)
     generation = decode(engine, drafter, LETTERS, asked)
     assert generation.token_ids == plain(engine, LETTERS, asked).token_ids

@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 import pytest
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import ParameterError
 from tests.support.fake_head import FakeHead
 from tests.support.fakes import TinyEngine
 
-SETUP = Setup(TinyEngine(), at_precision=lambda _: TinyEngine(), head=lambda _: FakeHead(TinyEngine()))  # type: ignore[arg-type, return-value]
-PAIR = Setup(TinyEngine(), TinyEngine())  # type: ignore[arg-type]
+SETUP = DrafterResources(
+    TinyEngine(), at_precision=lambda _: TinyEngine(), head=lambda _: FakeHead(TinyEngine())
+)  # type: ignore[arg-type, return-value]
+PAIR = DrafterResources(TinyEngine(), TinyEngine())  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Foreign(Drafter):
     name: ClassVar[str] = "foreign"
     Options: ClassVar[type] = Settings
 
-    def __init__(self, options: Settings, setup: Setup) -> None:
+    def __init__(self, options: Settings, setup: DrafterResources) -> None:
         self.options = options
 
 
@@ -117,8 +119,10 @@ def test_option_ranges_are_checked(least: int, most: int) -> None:
         registry.make("prompt-lookup", {"min_ngram": least, "max_ngram": most}, SETUP)
 
 
-@pytest.mark.parametrize("setup", [Setup(TinyEngine()), Setup(TinyEngine(), head=lambda _: None)])  # type: ignore[arg-type]
-def test_a_head_is_needed(setup: Setup) -> None:
+@pytest.mark.parametrize(
+    "setup", [DrafterResources(TinyEngine()), DrafterResources(TinyEngine(), head=lambda _: None)]
+)  # type: ignore[arg-type]
+def test_a_head_is_needed(setup: DrafterResources) -> None:
     with pytest.raises(ParameterError, match=r"no head for this model yet; `guessahead train` makes one"):
         registry.make("head", {}, setup)
 

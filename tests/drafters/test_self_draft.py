@@ -9,11 +9,12 @@ import pytest
 
 import guessahead as ga
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
-from guessahead.drafters.draft_model import PRECISIONS
+from guessahead.drafters.base import DrafterResources
+from guessahead.drafters.model_base import PRECISIONS
 from guessahead.errors import ModelError, ParameterError
 from guessahead.models.gguf import GGUFFile
 from guessahead.models.lower_precision import requantised
+from guessahead.runners.solo import SoloRunner
 from tests.support.fakes import TinyEngine
 from tests.support.tiny import tiny_gguf
 
@@ -37,11 +38,11 @@ def test_the_text_is_the_targets(cache: Path, model: Path, drafter: str, tempera
     lm = ga.load(model, threads=1)
     settings = {"raw": True, "max_tokens": 60, "temperature": temperature, "seed": 1, "logprobs": 2}
     plain = lm.generate(PROMPT, drafter="none", **settings)  # type: ignore[arg-type]
-    for gamma in (4, None):
+    for gamma in (4, "auto"):
         ours = lm.generate(PROMPT, drafter=drafter, gamma=gamma, **settings)  # type: ignore[arg-type]
         assert ours.token_ids == plain.token_ids
         assert ours.logprobs == plain.logprobs, "the cache holds what the target itself computed"
-        if gamma:
+        if gamma != "auto":
             assert ours.stats.num_accepted > 20
     assert len(list(cache.iterdir())) == 1
 
@@ -83,9 +84,10 @@ def test_a_draft_model_runs_at_lower_precision(cache: Path, model: Path, precisi
     assert ours.stats.alpha is not None
     assert ours.stats.alpha < 1.0
     assert len(list(cache.iterdir())) == 1
-    below = draft.engine_below()
-    assert below is not None
-    assert below(PRECISIONS[precision]).info.bytes_per_pass < 0.4 * draft.engine.info.bytes_per_pass
+    lower = draft.runner.lower_precision
+    assert (
+        lower.below(PRECISIONS[precision]).info.bytes_per_pass < 0.4 * draft.runner.engine.info.bytes_per_pass
+    )
 
 
 def test_a_precision_that_is_none_is_refused(tmp_path: Path, model: Path) -> None:
@@ -101,7 +103,9 @@ def test_a_precision_that_is_none_is_refused(tmp_path: Path, model: Path) -> Non
                 drafter_options={"precision": precision},
             )
         assert "\n" not in str(raised.value)
-    unfiled = ga.LanguageModel(TinyEngine(lm.engine.info.vocab_size), lm.tokenizer, None, "made")  # type: ignore[arg-type]
+    unfiled = ga.LanguageModel(
+        SoloRunner(TinyEngine(lm.runner.engine.info.vocab_size), lm.tokenizer), lm.tokenizer, None, "made"
+    )  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="loaded from a GGUF file"):
         lm.generate(
             PROMPT, raw=True, drafter="draft-model", draft_model=unfiled, drafter_options={"precision": "q4"}
@@ -114,4 +118,4 @@ def test_no_copy_no_drafter(tmp_path: Path, model: Path, monkeypatch: pytest.Mon
     with pytest.raises(ModelError, match="lower precision"):
         requantised(model, "Q4_1")
     with pytest.raises(ParameterError, match="loaded from a file"):
-        registry.make("self-q4", {}, Setup(TinyEngine()))  # type: ignore[arg-type]
+        registry.make("self-q4", {}, DrafterResources(TinyEngine()))  # type: ignore[arg-type]

@@ -7,27 +7,27 @@ import pytest
 
 from guessahead._native import SuffixReader
 from guessahead.drafters import registry, suffix_texts
-from guessahead.drafters.base import Setup
+from guessahead.drafters.base import DrafterResources
 from guessahead.errors import ParameterError
-from guessahead.types import Choice, Draft, SamplingParams
+from guessahead.types import Ask, ChoiceContext, Draft, SamplingParams
 from tests.support.fakes import ScriptEngine, TinyEngine, decode, letters, request
 
-SETUP = Setup(TinyEngine(), tokenizer=letters(26))  # type: ignore[arg-type]
+SETUP = DrafterResources(TinyEngine(), tokenizer=letters(26))  # type: ignore[arg-type]
 
 
 def draft(history: list[int], budget: int = 8, **options: int) -> Draft:
     drafter = registry.make("suffix", options, SETUP)
-    choice = Choice(SamplingParams(), np.array(history, np.int32), 1)
-    drafter.begin(choice.history[:1], choice)
-    return drafter.propose(choice, budget)
+    choice = ChoiceContext(SamplingParams(), np.array(history, np.int32), 1)
+    drafter.begin(choice)
+    return drafter.propose(Ask(choice, budget))
 
 
 def test_longer_matches_are_surer_and_longer() -> None:
     short = draft([5, 1, 2, 8, 7, 6, 2])
     long = draft([5, 1, 2, 8, 7, 6, 5, 1, 2])
-    assert short.confidence is not None
-    assert long.confidence is not None
-    assert short.confidence[0] < long.confidence[0] < 1
+    assert short.probabilities is not None
+    assert long.probabilities is not None
+    assert short.probabilities[0] < long.probabilities[0] < 1
     assert len(short) < len(long)
     assert long.token_ids[:3].tolist() == [8, 7, 6]
 
@@ -35,27 +35,26 @@ def test_longer_matches_are_surer_and_longer() -> None:
 def test_what_came_often_comes_first() -> None:
     found = draft([1, 2, 5, 1, 2, 6, 1, 2, 6, 1, 2], budget=2, branches=2)
     assert found.token_ids[0] == 6
-    assert found.confidence is not None
-    assert found.confidence[0] > 0.4
+    assert found.probabilities is not None
+    assert found.probabilities[0] > 0.4
 
 
 def test_the_likeliest_paths_are_taken_first() -> None:
     found = draft([3, 1, 5, 8, 3, 1, 6, 7, 3, 1, 5, 9, 2, 3, 1], budget=6, branches=3)
     assert found.parents is not None
-    assert found.confidence is not None
+    assert found.probabilities is not None
     reach: list[float] = []
     for node, parent in enumerate(found.parents.tolist()):
-        reach.append(float(found.confidence[node]) * (1.0 if parent < 0 else reach[parent]))
+        reach.append(float(found.probabilities[node]) * (1.0 if parent < 0 else reach[parent]))
     assert reach == sorted(reach, reverse=True)
 
 
 def test_unlikely_paths_are_left_out() -> None:
     drafter = registry.make("suffix", {}, SETUP)
-    choice = Choice(SamplingParams(), np.array([1, 2, 3, 1], np.int32), 1)
-    drafter.begin(choice.history[:1], choice)
-    assert len(drafter.propose(choice, 8)) > 0
-    drafter.least_chance = 0.9
-    assert len(drafter.propose(choice, 8)) == 0
+    choice = ChoiceContext(SamplingParams(), np.array([1, 2, 3, 1], np.int32), 1)
+    drafter.begin(choice)
+    assert len(drafter.propose(Ask(choice, 8))) > 0
+    assert len(drafter.propose(Ask(choice, 8, least_probability=0.9))) == 0
 
 
 def test_remembered_outputs_are_bounded() -> None:
@@ -73,8 +72,8 @@ def test_an_output_is_remembered_to_its_end() -> None:
     """Also what came after the last question, and of an answer that was never asked about."""
     for script in ([3, 4, 5, 6, 7, 8, 9], [3, 4]):
         engine = ScriptEngine([0, 1, 2, *script, 20], 26)
-        made = registry.make("suffix", {"remember": 100}, Setup(engine))  # type: ignore[arg-type]
-        asked = request([0, 1, 2], len(script), gamma=None)
+        made = registry.make("suffix", {"remember": 100}, DrafterResources(engine))  # type: ignore[arg-type]
+        asked = request([0, 1, 2], len(script), gamma="auto")
         assert decode(engine, made, letters(26), asked).token_ids == tuple(script)
         [automaton] = suffix_texts.shelf(engine, 100).automata()  # type: ignore[arg-type]
         reader = SuffixReader(automaton)
@@ -101,7 +100,7 @@ def test_a_corpus_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match=problem):
             registry.make("suffix", {"corpus": str(tmp_path / place)}, SETUP)
     with pytest.raises(ParameterError, match="tokenizer"):
-        registry.make("suffix", {"corpus": str(tmp_path)}, Setup(TinyEngine()))  # type: ignore[arg-type]
+        registry.make("suffix", {"corpus": str(tmp_path)}, DrafterResources(TinyEngine()))  # type: ignore[arg-type]
 
 
 def test_a_corpus_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

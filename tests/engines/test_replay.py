@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from guessahead.engines.base import Rows
 from guessahead.engines.replay import ReplayCosts, ReplayEngine, VirtualClock, recordings
 from guessahead.errors import ParameterError, PromptError, StateError
-from guessahead.types import Choice, Int32, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Int32, SamplingParams
 from tests.support.replaying import replay, speed
 
 TEXT = [5, 6, 7, 8, 9, 10, 11, 12]
@@ -18,8 +16,8 @@ def ids(*tokens: int) -> Int32:
     return np.array(tokens, np.int32)
 
 
-def choice(num_tokens: int) -> Choice:
-    return Choice(SamplingParams(seed=0), ids(*TEXT[:num_tokens]), 1)
+def choice(num_tokens: int) -> ChoiceContext:
+    return ChoiceContext(SamplingParams(seed=0), ids(*TEXT[:num_tokens]), 1)
 
 
 def engine(**rest: object) -> tuple[ReplayEngine, VirtualClock]:
@@ -27,12 +25,11 @@ def engine(**rest: object) -> tuple[ReplayEngine, VirtualClock]:
     return ReplayEngine(TEXT, ReplayCosts(2.0, (1.0, 1.5, 1.75)), clock, **rest), clock  # type: ignore[arg-type]
 
 
-def test_forced_tokens_are_taken_first() -> None:
+def test_all_logits_of_a_draft_are_there_where_they_are_wanted() -> None:
     replayed, _ = engine()
-    led = replace(choice(1), forced=ids(3, 9))
-    rows = Rows(replayed.new_sequence(), ids(5, 3, 9), choice=led, choose_from=0, want_logits=True)
+    rows = Rows(replayed.new_sequence(), ids(5, 3, 9), context=choice(1), choose_from=0, want_logits="all")
     [output] = replayed.forward([rows])
-    assert output.chosen.tolist() == [3, 9, 8]
+    assert output.chosen.tolist() == [-1, -1, -1]
     assert output.logits is not None
     assert {row: int(logits.argmax()) for row, logits in output.logits.items()} == {0: 6, 1: 7, 2: 8}
 
@@ -40,7 +37,7 @@ def test_forced_tokens_are_taken_first() -> None:
 def test_the_text_is_chosen_along_the_right_path() -> None:
     replayed, _ = engine()
     sequence = replayed.new_sequence()
-    rows = Rows(sequence, ids(5, 6, 3, 7, 4), ids(-1, 0, 0, 1, 3), choice(1), 0, want_logits=True)
+    rows = Rows(sequence, ids(5, 6, 3, 7, 4), ids(-1, 0, 0, 1, 3), choice(1), 0, want_logits="path")
     [output] = replayed.forward([rows])
     assert output.chosen.tolist() == [6, 7, -1, 8, -1]
     assert output.logits is not None
@@ -49,7 +46,7 @@ def test_the_text_is_chosen_along_the_right_path() -> None:
         sequence.keep(ids(3))
     sequence.keep(ids(1, 3))
     assert sequence.length == 3
-    [output] = replayed.forward([Rows(sequence, ids(8), choice=choice(4))])
+    [output] = replayed.forward([Rows(sequence, ids(8), context=choice(4))])
     assert output.chosen.tolist() == [9]
 
 
@@ -73,8 +70,8 @@ def test_a_draft_model_is_right_as_often_as_it_is_said_to_be() -> None:
     sequence = replayed.new_sequence()
     right = 0
     for position in range(1999):
-        asked = Choice(SamplingParams(), text[: position + 1], 1)
-        [output] = replayed.forward([Rows(sequence, text[position : position + 1], choice=asked)])
+        asked = ChoiceContext(SamplingParams(), text[: position + 1], 1)
+        [output] = replayed.forward([Rows(sequence, text[position : position + 1], context=asked)])
         right += int(output.chosen[0]) == position + 1
     assert right / 1999 == pytest.approx(0.7, abs=0.03)
 
@@ -102,4 +99,4 @@ def test_recordings_are_whole() -> None:
 
 
 def test_plain_decoding_is_the_unit_of_speed() -> None:
-    assert speed(replay(recordings()[0], "none", None).stats) == pytest.approx(1.0)
+    assert speed(replay(recordings()[0], "none", "auto").stats) == pytest.approx(1.0)

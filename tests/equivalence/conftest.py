@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.equivalence.grid import WORLDS, World
+from tests.equivalence.grid import WORLDS, World, shared_world
+
+# The worlds of `make test-quick`: Python's engine, a format of blocks, two tokenizers.
+QUICK = ("tiny", "llama-Q4_K", "qwen2-text")
 
 
-@pytest.fixture(params=sorted(WORLDS), scope="module")
+def _param(name: str) -> object:
+    return name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=[_param(name) for name in sorted(WORLDS)], scope="module")
 def world(request: pytest.FixtureRequest) -> World:
-    return WORLDS[request.param]()
+    return shared_world(request.param)

@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.engines.base import Rows
-from guessahead.types import Choice, Draft, SamplingParams
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.protocols import Rows
+from guessahead.types import (
+    EMPTY_IDS,
+    Ask,
+    ChoiceContext,
+    Draft,
+    HiddenStates,
+    SamplingParams,
+    StopRule,
+    Verdict,
+)
 from tests.support.fake_head import FakeHead
 from tests.support.fakes import TinyEngine, letters
 
@@ -21,19 +30,19 @@ VOCAB = 26
 
 
 def _draft(
-    name: str, history: list[int], *, budget: int = 8, setup: Setup | None = None, **options: Any
+    name: str, history: list[int], *, budget: int = 8, setup: DrafterResources | None = None, **options: Any
 ) -> Draft:
     drafter = registry.make(name, options, setup or _setup())
-    choice = Choice(SamplingParams(seed=0), np.array(history, np.int32), 1)
-    drafter.begin(choice.history[:1], choice)
-    draft = drafter.propose(choice, budget)
+    choice = ChoiceContext(SamplingParams(seed=0), np.array(history, np.int32), 1)
+    drafter.begin(replace(choice, history=choice.history[:1]))
+    draft = drafter.propose(Ask(choice, budget))
     drafter.end()
     return draft
 
 
-def _setup(engine: Any = None, draft_engine: Any = None) -> Setup:
+def _setup(engine: Any = None, draft_engine: Any = None) -> DrafterResources:
     engine = engine or TinyEngine(VOCAB)
-    return Setup(
+    return DrafterResources(
         engine,
         draft_engine,
         letters(VOCAB),  # type: ignore[arg-type]
@@ -47,7 +56,7 @@ def _show(drafter: Drafter, engine: TinyEngine, history: list[int]) -> None:
     if drafter.needs_hidden:
         cached = np.array(history[:-1], np.int32)
         [output] = engine.forward([Rows(engine.new_sequence(), cached, want_hidden=drafter.needs_hidden)])
-        drafter.read(0, output.hidden or {})
+        drafter.observe(Verdict(EMPTY_IDS, EMPTY_IDS, 0), HiddenStates(0, output.hidden or {}))
 
 
 def min_match() -> None:
@@ -88,31 +97,26 @@ def corpus(name: str) -> None:
 def siblings(name: str) -> None:
     """With room behind the chain, each guess has so many others beside it."""
 
-    class Once:
-        def more(self, confidence: float) -> bool:
-            return False
-
     for count in (0, 1, 3):
         engine = TinyEngine(VOCAB)
         needs = registry.find(name).needs_draft_engine
         setup = _setup(engine, TinyEngine(VOCAB, seed=1) if needs else None)
         drafter = registry.make(name, {"siblings": count}, setup)
-        choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
-        drafter.begin(choice.history[:1], choice)
-        drafter.gate = Once()
-        draft = drafter.propose(choice, 8)
+        choice = ChoiceContext(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
+        drafter.begin(choice)
+        draft = drafter.propose(Ask(choice, 8, StopRule((0.0,))))
         drafter.end()
         assert len(draft) <= 1 + count
         assert (len(draft) > 1) == (count > 0)
 
 
-def min_chance(name: str) -> None:
+def min_probability(name: str) -> None:
     engine = TinyEngine(VOCAB)
     needs = registry.find(name).needs_draft_engine
     lengths = []
     for least in (0.0, 0.999):
         setup = _setup(engine, TinyEngine(VOCAB, seed=1) if needs else None)
-        lengths.append(len(_draft(name, [1, 2, 3], setup=setup, min_chance=least, siblings=0)))
+        lengths.append(len(_draft(name, [1, 2, 3], setup=setup, min_probability=least, siblings=0)))
     assert lengths[0] == 8
     assert lengths[1] < 8
 
@@ -120,10 +124,10 @@ def min_chance(name: str) -> None:
 def _tree(engine: TinyEngine, **options: int) -> Draft:
     """The guesses of a head that knows the target well enough to be unsure, at a large budget."""
     drafter = registry.make("head", options, _setup(engine))
-    choice = Choice(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
-    drafter.begin(choice.history[:1], choice)
+    choice = ChoiceContext(SamplingParams(temperature=2.0, seed=5), np.array([1, 2, 3], np.int32), 1)
+    drafter.begin(choice)
     _show(drafter, engine, [1, 2, 3])
-    return drafter.propose(choice, 48)
+    return drafter.propose(Ask(choice, 48))
 
 
 def head_branches() -> None:
@@ -156,7 +160,7 @@ def path() -> None:
         return FakeHead(engine)
 
     for folder in ("", "some/folder"):
-        registry.make("head", {"path": folder}, Setup(engine, head=head))
+        registry.make("head", {"path": folder}, DrafterResources(engine, head=head))
     assert asked == ["", "some/folder"]
 
 
@@ -198,7 +202,7 @@ CHECKS: dict[tuple[str, str], Callable[[], None]] = {
         for name in ("draft-model", "self-q4", "self-q8")
     },
     **{
-        (name, "min_chance"): lambda name=name: min_chance(name)  # type: ignore[misc]
+        (name, "min_probability"): lambda name=name: min_probability(name)  # type: ignore[misc]
         for name in ("draft-model", "self-q4", "self-q8")
     },
 }

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.core.state import Request
 from guessahead.drafters.base import Drafter
-from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.engines.native import NativeSequence
+from guessahead.protocols import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Float32
-from tests.equivalence.grid import DRAFTERS, World, make_drafter, native_world, requests, text_world
+from guessahead.types import Float32, Request
+from tests.equivalence.grid import DRAFTERS, World, make_drafter, requests, shared_world
 from tests.equivalence.test_controlled import Whimsical
 
 SETTINGS = ("greedy", "penalties-sampled")
@@ -66,9 +65,7 @@ def caches(world: World, drafter: Drafter, request: Request) -> tuple[list[Cache
 
 @pytest.fixture(scope="module", params=["llama-F32", "qwen2-Q4_1", "llama-text"])
 def world(request: pytest.FixtureRequest) -> World:
-    arch, _, kind = request.param.partition("-")
-    made = text_world(arch) if kind == "text" else native_world(arch, kind)
-    return replace(made, max_tokens=24, seeds=(0,))
+    return replace(shared_world(request.param), max_tokens=24, seeds=(0,))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -79,7 +76,7 @@ def test_the_cache_is_plain_decodings(world: World, drafter: str, setting: str) 
         plain, tokens = caches(world, make_drafter("none", world), replace(request, gamma=0))
         by_length = {len(cache[0]): cache for cache in plain}
         text = [*request.prompt_ids.tolist(), *tokens]
-        for gamma in (5, None):
+        for gamma in (5, "auto"):
             made = make_drafter(drafter, world, text)
             found, ours = caches(world, made, replace(request, gamma=gamma))
             assert ours == tokens

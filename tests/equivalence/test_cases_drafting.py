@@ -15,13 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.draft_model import DraftModelOptions
-from guessahead.drafters.prompt_lookup import NgramIndex
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.model_base import DraftModelOptions
+from guessahead.drafters.prompt_lookup import longest_match
 from guessahead.engines.replay import Recording
 from guessahead.errors import ParameterError, PromptError
 from guessahead.model import LanguageModel
-from guessahead.types import Choice, SamplingParams
+from guessahead.runners.solo import SoloRunner
+from guessahead.types import Ask, ChoiceContext, SamplingParams
 from tests.equivalence import drafter_options
 from tests.support.fake_drafters import SlippingDraftModel
 from tests.support.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
@@ -33,7 +34,7 @@ PROMPT = [5, 6, 7, 5, 6]
 
 
 def draft_model(engine: Any, second: Any) -> Drafter:
-    return registry.make("draft-model", {}, Setup(engine, second))
+    return registry.make("draft-model", {}, DrafterResources(engine, second))
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 1.0}])
@@ -49,14 +50,14 @@ def test_case_04_a_model_that_drafts_for_itself_is_always_right(gamma: int, sett
 
 def test_case_04_acceptance_is_full_again_after_a_rejection() -> None:
     engine, second = TinyEngine(), TinyEngine()
-    drafter = SlippingDraftModel(DraftModelOptions(), Setup(engine, second))
+    drafter = SlippingDraftModel(DraftModelOptions(), DrafterResources(engine, second))
     stats = decode(engine, drafter, LETTERS, request(PROMPT, 60, gamma=4)).stats
     assert stats.num_tested - stats.num_accepted == drafter.num_slips >= 4
     assert max(len(rows.token_ids) for rows in second.calls[1:]) <= 2
 
 
 def _tiny_model(engine: Any = None, tokenizer: FakeTokenizer = LETTERS) -> LanguageModel:
-    return LanguageModel(engine or TinyEngine(), tokenizer, None, "tiny")  # type: ignore[arg-type]
+    return LanguageModel(SoloRunner(engine or TinyEngine(), tokenizer), tokenizer, None, "tiny")  # type: ignore[arg-type]
 
 
 def test_case_14_seeds() -> None:
@@ -91,9 +92,9 @@ def test_case_15_padded_vocabularies(target_vocab: int, draft_vocab: int, temper
 def test_case_15_a_draft_of_padding_is_cut_off() -> None:
     engine, second = TinyEngine(24), ScriptEngine([1, 2, 29, 3], 30)
     drafter = draft_model(engine, second)
-    choice = Choice(SamplingParams(seed=0), np.array([1], np.int32), 1)
-    drafter.begin(choice.history, choice)
-    assert drafter.propose(choice, 4).token_ids.tolist() == [2]
+    choice = ChoiceContext(SamplingParams(seed=0), np.array([1], np.int32), 1)
+    drafter.begin(choice)
+    assert drafter.propose(Ask(choice, 4)).token_ids.tolist() == [2]
 
 
 def test_case_15_a_token_unknown_to_the_draft_model_ends_drafting() -> None:
@@ -147,10 +148,10 @@ def test_case_16_a_prompt_that_fills_the_context_is_refused() -> None:
 
 
 def _lookup(history: list[int], budget: int = 4, **options: int) -> list[int]:
-    drafter = registry.make("prompt-lookup", options, Setup(TinyEngine()))  # type: ignore[arg-type]
-    choice = Choice(SamplingParams(), np.array(history, np.int32), 1)
-    drafter.begin(choice.history, choice)
-    return drafter.propose(choice, budget).token_ids.tolist()
+    drafter = registry.make("prompt-lookup", options, DrafterResources(TinyEngine()))  # type: ignore[arg-type]
+    choice = ChoiceContext(SamplingParams(), np.array(history, np.int32), 1)
+    drafter.begin(choice)
+    return drafter.propose(Ask(choice, budget)).token_ids.tolist()
 
 
 def test_case_17_lookup_without_a_match() -> None:
@@ -179,29 +180,25 @@ def _naive_match(history: list[int], max_ngram: int) -> tuple[int, int]:
     return -1, 0
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 5))
-def test_case_17_the_index_finds_what_a_full_search_finds(
-    history: list[int], max_ngram: int, chunk: int
-) -> None:
-    index = NgramIndex(max_ngram)
-    for length in range(1, len(history) + 1, chunk):
-        index.extend(np.array(history[:length], np.int32))
-        match = index.longest_match()
-        assert (match.end, match.length) == _naive_match(history[:length], max_ngram)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(1, 9))
+def test_case_17_the_match_is_what_a_full_search_finds(history: list[int], max_ngram: int) -> None:
+    for length in range(1, len(history) + 1):
+        end, matched = longest_match(np.array(history[:length], np.int32), max_ngram)
+        assert (end - 1, matched) == _naive_match(history[:length], max_ngram)
 
 
 def test_case_17_long_histories_take_under_a_millisecond_a_step() -> None:
     generator = np.random.default_rng(0)
     for high in (2, 50, 40_000):
         history = generator.integers(0, high, 20_300).astype(np.int32)
-        drafter = registry.make("prompt-lookup", {}, Setup(TinyEngine()))  # type: ignore[arg-type]
-        choices = [Choice(SamplingParams(), history[:n], 20_000) for n in range(20_000, 20_300)]
-        drafter.begin(history[:20_000], choices[0])
-        drafter.propose(choices[0], 8)
+        drafter = registry.make("prompt-lookup", {}, DrafterResources(TinyEngine()))  # type: ignore[arg-type]
+        choices = [ChoiceContext(SamplingParams(), history[:n], 20_000) for n in range(20_000, 20_300)]
+        drafter.begin(choices[0])
+        drafter.propose(Ask(choices[0], 8))
         seconds = []
         for choice in choices[1:]:
             started = perf_counter()
-            drafter.propose(choice, 8)
+            drafter.propose(Ask(choice, 8))
             seconds.append(perf_counter() - started)
         assert median(seconds) < 1e-3
 
@@ -242,7 +239,7 @@ def test_case_22_max_draft_is_the_most_tokens_that_auto_drafts(most: int | None)
     line = np.random.default_rng(0).permutation(40_000)[:30].astype(np.int32)
     text = np.tile(line, 12)
     made = replay(
-        Recording("made", "made", text[:8], text[8:]), "suffix", None, v=FLAT, max_draft=most, trace=True
+        Recording("made", "made", text[:8], text[8:]), "suffix", "auto", v=FLAT, max_draft=most, trace=True
     )
     assert max(len(step["draft"]["token_ids"]) for step in made.trace["steps"]) == (most or 24)
 

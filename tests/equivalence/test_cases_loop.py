@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.core.logprobs import token_logprob
+from guessahead.core.sampling import token_logprob
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
+from guessahead.drafters.base import DrafterResources
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft
+from guessahead.types import Ask, Draft
 from tests.support.fake_drafters import ConstantDrafter, HostileDrafter, OracleDrafter, TreeOracleDrafter
 from tests.support.fakes import ScriptEngine, TinyEngine, decode, decode_stream, letters, plain, request
 
@@ -43,7 +43,7 @@ def test_case_02_the_first_guess_is_checked() -> None:
     prompt = [1, 1, 1]
     script = [0, 0, 0, 1, 2, 1, 2, 3]
     engine = ScriptEngine(script, VOCAB)
-    drafter = registry.make("prompt-lookup", {"min_ngram": 1}, Setup(engine))
+    drafter = registry.make("prompt-lookup", {"min_ngram": 1}, DrafterResources(engine))
     generation = decode(engine, drafter, LETTERS, request(prompt, 5))
     assert generation.token_ids == (1, 2, 1, 2, 3)
     assert generation.stats.num_tested > generation.stats.num_accepted
@@ -162,13 +162,13 @@ def test_case_19_the_reader_goes_away_at_any_chunk() -> None:
     for leave_after in range(200):
         name = ("draft-model", "prompt-lookup")[leave_after % 2]
         second = draft_engine if name == "draft-model" else None
-        drafter = registry.make(name, {}, Setup(engine, second))
+        drafter = registry.make(name, {}, DrafterResources(engine, second))
         steps = SpeculativeDecoder(engine, drafter, LETTERS).stream(asked)
         for _ in range(leave_after % 12):
             next(steps, None)
         steps.close()
         assert engine.num_open == draft_engine.num_open == 0
-    drafter = registry.make("draft-model", {}, Setup(engine, draft_engine))
+    drafter = registry.make("draft-model", {}, DrafterResources(engine, draft_engine))
     assert decode(engine, drafter, LETTERS, asked).token_ids == base.token_ids
 
 
@@ -176,7 +176,7 @@ def test_case_19_an_error_in_a_drafter_frees_everything() -> None:
     class Broken(ConstantDrafter):
         num_ended = 0
 
-        def propose(self, choice: Choice, budget: int) -> Draft:
+        def propose(self, ask: Ask) -> Draft:
             raise RuntimeError("broken")
 
         def end(self) -> None:
@@ -200,7 +200,7 @@ def test_case_20_a_useless_drafter_costs_no_pass() -> None:
 
 def test_case_20_a_second_request_inherits_nothing() -> None:
     engine = TinyEngine()
-    drafter = registry.make("prompt-lookup", {"min_ngram": 1}, Setup(engine))
+    drafter = registry.make("prompt-lookup", {"min_ngram": 1}, DrafterResources(engine))
     asked = request(PROMPT, 24)
     first = decode(engine, drafter, LETTERS, asked)
     decode(engine, drafter, LETTERS, request([1, 2, 3], 24))

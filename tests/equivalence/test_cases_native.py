@@ -11,9 +11,9 @@ import pytest
 
 import guessahead as ga
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.draft_model import DraftModelOptions
-from guessahead.engines.base import Engine, EngineInfo, PassOutput, Rows, SequenceState
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.model_base import DraftModelOptions
+from guessahead.protocols import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.types import Float32, Generation
 from tests.support.fake_drafters import HostileDrafter, SlippingDraftModel, TreeOracleDrafter
 from tests.support.fakes import decode_stream, request
@@ -59,7 +59,7 @@ class Watched:
 
 def run(lm: ga.LanguageModel, drafter: Drafter, max_tokens: int, gamma: int, **settings: Any) -> Generation:
     asked = request(lm.tokenizer.encode(PROMPT), max_tokens, gamma, **settings)
-    _, generation = decode_stream(lm.engine, drafter, lm.tokenizer, asked)
+    _, generation = decode_stream(lm.runner.engine, drafter, lm.tokenizer, asked)
     return generation
 
 
@@ -68,16 +68,22 @@ def run(lm: ga.LanguageModel, drafter: Drafter, max_tokens: int, gamma: int, **s
 def test_case_04_a_model_that_drafts_for_itself_is_always_right(
     lm: ga.LanguageModel, path: Path, gamma: int, settings: dict[str, Any]
 ) -> None:
-    second = Watched(ga.load(path, threads=1).engine)
-    stats = run(lm, registry.make("draft-model", {}, Setup(lm.engine, second)), 100, gamma, **settings).stats
+    second = Watched(ga.load(path, threads=1).runner.engine)
+    stats = run(
+        lm,
+        registry.make("draft-model", {}, DrafterResources(lm.runner.engine, second)),
+        100,
+        gamma,
+        **settings,
+    ).stats
     assert stats.alpha == 1.0
     assert stats.num_tested > 30
     assert max(second.num_rows[1:]) <= 2
 
 
 def test_case_04_acceptance_is_full_again_after_a_rejection(lm: ga.LanguageModel, path: Path) -> None:
-    second = Watched(ga.load(path, threads=1).engine)
-    drafter = SlippingDraftModel(DraftModelOptions(), Setup(lm.engine, second))
+    second = Watched(ga.load(path, threads=1).runner.engine)
+    drafter = SlippingDraftModel(DraftModelOptions(), DrafterResources(lm.runner.engine, second))
     stats = run(lm, drafter, 100, 4).stats
     assert stats.num_tested - stats.num_accepted == drafter.num_slips >= 5
     assert max(second.num_rows[1:]) <= 2
@@ -154,9 +160,9 @@ def resident_bytes() -> int:
 
 
 def test_case_20_a_useless_drafter_costs_no_pass(lm: ga.LanguageModel) -> None:
-    plain = run(lm, registry.make("none", {}, Setup(lm.engine)), 40, 0)
+    plain = run(lm, registry.make("none", {}, DrafterResources(lm.runner.engine)), 40, 0)
     text = [*lm.tokenizer.encode(PROMPT), *plain.token_ids]
-    ours = run(lm, HostileDrafter(text, lm.engine.info.vocab_size), 40, 5)
+    ours = run(lm, HostileDrafter(text, lm.runner.engine.info.vocab_size), 40, 5)
     assert ours.token_ids == plain.token_ids
     assert ours.stats.num_tested > 30
     assert ours.stats.num_passes == plain.stats.num_passes
@@ -171,9 +177,9 @@ def test_case_21_ties_go_to_the_lowest_id(path: Path, folder: Path) -> None:
 
     rewrite(path, folder / "twins.gguf", in_pairs)
     lm = ga.load(folder / "twins.gguf", threads=2)
-    num_vocab = lm.engine.info.vocab_size
+    num_vocab = lm.runner.engine.info.vocab_size
     for settings in ({"logprobs": 2}, {"temperature": 1e-6}, {"temperature": 0.8, "top_k": 1}):
-        plain = run(lm, registry.make("none", {}, Setup(lm.engine)), 40, 0, **settings)
+        plain = run(lm, registry.make("none", {}, DrafterResources(lm.runner.engine)), 40, 0, **settings)
         assert all(token % 2 == 0 for token in plain.token_ids)
         text = [*lm.tokenizer.encode(PROMPT), *plain.token_ids]
         ours = run(lm, TreeOracleDrafter(text, [2, 0, 1, 8], num_vocab), 40, 9, **settings)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import guessahead.runners.solo
+import guessahead.core.step
 from guessahead.core.verify import accept
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.types import Choice, Draft, Int32, SamplingParams, Verdict
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.types import Ask, Draft, Int32, SamplingParams, Verdict
 from tests.support.fakes import TinyEngine, decode, letters, plain, request
 
 VOCAB = 24
@@ -22,7 +22,7 @@ PROMPT = [5, 6, 7, 5, 6]
 
 
 def draft_model(engine: Any, second: Any) -> Drafter:
-    return registry.make("draft-model", {}, Setup(engine, second))
+    return registry.make("draft-model", {}, DrafterResources(engine, second))
 
 
 def _chi_square(counts: Counter[Any], law: dict[Any, float], total: int) -> float:
@@ -66,10 +66,10 @@ class ColdDrafter(Drafter):
     def __init__(self, engine: TinyEngine) -> None:
         self._engine = engine
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         guesses: list[int] = []
-        for _ in range(budget):
-            guesses.append(int(self._engine.logits_after((*choice.history.tolist(), *guesses)).argmax()))
+        for _ in range(ask.budget):
+            guesses.append(int(self._engine.logits_after((*ask.context.history.tolist(), *guesses)).argmax()))
         return Draft(np.array(guesses, np.int32))
 
 
@@ -88,7 +88,7 @@ def test_case_09_the_law_of_the_output_is_the_targets(broken: bool, monkeypatch:
     law = _law(engine, params, 3)
     assert sum(law.values()) == pytest.approx(1.0)
     if broken:
-        monkeypatch.setattr(guessahead.runners.solo, "accept", _unchecked)
+        monkeypatch.setattr(guessahead.core.step, "accept", _unchecked)
     total = 2500
     outputs: Counter[Any] = Counter()
     for seed in range(total):
@@ -128,8 +128,8 @@ def test_case_11_each_row_sees_the_tokens_before_it(settings: dict[str, Any]) ->
     class Stutter(Drafter):
         name: ClassVar[str] = "stutter"
 
-        def propose(self, choice: Choice, budget: int) -> Draft:
-            return Draft(np.full(budget, choice.history[-1], np.int32))
+        def propose(self, ask: Ask) -> Draft:
+            return Draft(np.full(ask.budget, ask.context.history[-1], np.int32))
 
     class Repeating(TinyEngine):
         """Wants the last token again, unless a penalty brings it below the rest."""
@@ -144,6 +144,6 @@ def test_case_11_each_row_sees_the_tokens_before_it(settings: dict[str, Any]) ->
     base = plain(engine, LETTERS, asked)
     unsettled = plain(engine, LETTERS, request(PROMPT, 30, temperature=settings.get("temperature", 0.0)))
     assert base.token_ids != unsettled.token_ids, "the setting makes no difference here"
-    generation = decode(engine, Stutter(None, Setup(engine)), LETTERS, asked)
+    generation = decode(engine, Stutter(None, DrafterResources(engine)), LETTERS, asked)
     assert (generation.token_ids, generation.logprobs) == (base.token_ids, base.logprobs)
     assert generation.stats.num_accepted > 0

@@ -1,7 +1,7 @@
 """With the controller on, whatever it decides: the output is plain decoding's.
 
 Its decisions follow measured times, so here the clock is what it can be at its worst: every reading is later
-than the one before by a random amount. All drafters, settings and seeds; a tenfold variant behind `long`.
+than the one before by a random amount. All drafters, settings and seeds; `make proof` has ten times as many.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import replace
 import pytest
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.core.state import Chunk, Request
 from guessahead.drafters.base import Drafter
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Generation
-from tests.conftest import Report
+from guessahead.types import Chunk, Generation, Request
+from tests.conftest import Compared
 from tests.equivalence.grid import (
     DRAFTERS,
     SETTINGS,
@@ -27,10 +26,10 @@ from tests.equivalence.grid import (
     check,
     check_equal,
     make_drafter,
-    native_world,
     num_compared,
     requests,
     run,
+    shared_world,
     tiny_world,
 )
 
@@ -51,7 +50,7 @@ def controlled(world: World, drafter: Drafter, request: Request, seed: int) -> t
     for rows in range(1, 9):
         costs.update(rows, 0, 1.0 + 0.01 * rows)
     decoder = SpeculativeDecoder(world.engine, drafter, world.tokenizer, costs=costs, clock=Whimsical(seed))
-    steps, chunks = decoder.stream(replace(request, gamma=None)), []
+    steps, chunks = decoder.stream(replace(request, gamma="auto")), []
     while True:
         try:
             chunks.append(next(steps))
@@ -71,11 +70,10 @@ def check_controlled(world: World, name: str, setting: str, whims: range) -> Ite
 
 @pytest.fixture(scope="module", params=["tiny", "llama-Q4_1", "qwen2-F32"])
 def few_worlds(request: pytest.FixtureRequest) -> World:
-    if request.param == "tiny":
-        return tiny_world()
-    return native_world(*request.param.split("-"))
+    return shared_world(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 def test_output_is_plain(few_worlds: World, drafter: str, setting: str) -> None:
@@ -98,27 +96,28 @@ def test_the_controller_drafts_much_and_little() -> None:
     assert all(sizes[size] > 5 for size in range(5))
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_tenfold(world: World, drafter: str, setting: str, report: Report) -> None:
+def test_tenfold(world: World, drafter: str, setting: str, compared: Compared) -> None:
     """Ten times the seeds of the grid, at two draft lengths and as two controllers like: a million tokens.
 
     That many with all drafters, settings and worlds together; `test_tenfold_is_large` counts.
     """
-    many = replace(world, seeds=range(10 * len(world.seeds)), gammas=(3, 8))
+    many = tenfold(world)
     found = check(many, drafter, setting)
     found += check_controlled(many, drafter, setting, range(2))
     num_tokens = sum(len(generation.token_ids) for generation in found)
-    assert num_tokens == 2 * num_compared(many, setting)
-    report(f"{num_tokens} tokens compared")
+    assert num_tokens == 2 * num_compared(many, drafter, setting)
+    compared(num_tokens)
 
 
-@pytest.mark.long
+def tenfold(world: World) -> World:
+    return replace(world, seeds=range(10 * len(world.seeds)), gammas=(3, 8))
+
+
+@pytest.mark.proof
 def test_tenfold_is_large() -> None:
-    num_tokens = 0
-    for make in WORLDS.values():
-        world = make()
-        many = replace(world, seeds=range(10 * len(world.seeds)), gammas=(3, 8))
-        num_tokens += sum(2 * num_compared(many, setting) for setting in SETTINGS)
+    worlds = [tenfold(shared_world(name)) for name in WORLDS]
+    num_tokens = sum(2 * num_compared(world, "none", setting) for world in worlds for setting in SETTINGS)
     assert num_tokens * len(DRAFTERS) >= 1_000_000

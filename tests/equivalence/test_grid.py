@@ -8,21 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-import guessahead.runners.solo
+import guessahead.core.step
+from guessahead import _native
 from guessahead.core.verify import accept
-from guessahead.types import Choice, Draft, Float32, Int32, Verdict
-from tests.conftest import Report
+from guessahead.types import ChoiceContext, Draft, Float32, Int32, Verdict
+from tests.conftest import Compared, Report
 from tests.equivalence.grid import (
     DRAFTERS,
+    FORMATS,
     SETTINGS,
     WORLDS,
     World,
+    cells,
     check,
     make_drafter,
     num_compared,
     plain_decoding,
     requests,
     run,
+    shared_world,
     tiny_world,
 )
 from tests.support.fakes import FakeSequence, TinyEngine
@@ -31,20 +35,51 @@ from tests.support.fakes import FakeSequence, TinyEngine
 TREES = ("draft-model", "head", "portfolio", "self-q4", "self-q8", "suffix", "tree-oracle", "tree-hostile")
 
 
+# `make test` takes so many cells of the grid, `make proof` all of them.
+ONE_IN = 3
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("drafter", DRAFTERS)
-def test_output_is_plain(world: World, drafter: str, setting: str) -> None:
-    found = check(world, drafter, setting)
-    assert sum(len(generation.token_ids) for generation in found) == num_compared(world, setting)
+def test_output_is_plain(world: World, drafter: str, setting: str, compared: Compared) -> None:
+    check(world, drafter, setting, ONE_IN)
+    compared(num_compared(world, drafter, setting, ONE_IN))
 
 
+@pytest.mark.proof
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_output_is_plain_in_all_of_the_grid(
+    world: World, drafter: str, setting: str, compared: Compared
+) -> None:
+    check(world, drafter, setting)
+    compared(num_compared(world, drafter, setting))
+
+
+def test_the_sample_has_something_of_everything() -> None:
+    """Each world, drafter and setting has a test; together they have each seed, and each draft length."""
+    assert {format for formats in FORMATS.values() for format in formats} == set(_native.FORMATS)
+    world = tiny_world()
+    for name in DRAFTERS:
+        for setting in SETTINGS:
+            found = [(request.params.seed, gamma) for request, gamma in cells(world, name, setting, ONE_IN)]
+            assert {seed for seed, _ in found} == set(world.seeds)
+            assert {gamma for _, gamma in found} == set(world.gammas)
+            assert len(found) * ONE_IN == len(world.seeds) * len(world.gammas)
+
+
+@pytest.mark.proof
 def test_the_grid_is_large(report: Report) -> None:
-    """All of `test_output_is_plain` together, and of its half in which guesses form trees."""
-    num_tokens = sum(num_compared(make(), setting) for make in WORLDS.values() for setting in SETTINGS)
-    trees = [name for name in DRAFTERS if name in TREES]
-    report(f"{num_tokens * len(DRAFTERS)} tokens compared, {num_tokens * len(trees)} of them with trees")
-    assert num_tokens * len(DRAFTERS) >= 100_000
-    assert num_tokens * len(trees) >= 50_000
+    """All of `test_output_is_plain_in_all_of_the_grid` together, and of its half where guesses form trees."""
+    worlds = [shared_world(name) for name in WORLDS]
+    num_tokens = {
+        name: sum(num_compared(world, name, setting) for world in worlds for setting in SETTINGS)
+        for name in DRAFTERS
+    }
+    with_trees = sum(num_tokens[name] for name in DRAFTERS if name in TREES)
+    report(f"{sum(num_tokens.values())} tokens compared, {with_trees} of them with trees")
+    assert sum(num_tokens.values()) >= 100_000
+    assert with_trees >= 50_000
 
 
 def test_trees_are_trees() -> None:
@@ -128,7 +163,7 @@ class _GreedyKeep(FakeSequence):
 class _StaleHistory(TinyEngine):
     """Chooses at the right position, but with penalties that do not see the block's own tokens."""
 
-    def choose_one(self, logits: Float32, choice: Choice, path: list[int]) -> int:
+    def choose_one(self, logits: Float32, choice: ChoiceContext, path: list[int]) -> int:
         return super().choose_one(logits, choice, [int(choice.history[-1])] * len(path))
 
 
@@ -154,12 +189,13 @@ def _any_difference(world: World, setting: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faulty", [_first_unchecked, _bonus_forgotten])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_faulty_acceptance_is_caught(setting: str, faulty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(tiny_world(), seeds=(0, 2, 4))  # no logits wanted: there are none after unchosen rows
     assert not _any_difference(world, setting)
-    monkeypatch.setattr(guessahead.runners.solo, "accept", faulty)
+    monkeypatch.setattr(guessahead.core.step, "accept", faulty)
     assert _any_difference(world, setting)
 
 

@@ -14,10 +14,10 @@ import pytest
 
 import guessahead as ga
 from guessahead.drafters import registry
-from guessahead.drafters.base import Setup
+from guessahead.drafters.base import DrafterResources
 from guessahead.drafters.text_draft import TextDraftModel
 from guessahead.errors import ParameterError
-from guessahead.types import Choice, Float32, Generation, SamplingParams
+from guessahead.types import Ask, ChoiceContext, Float32, Gamma, Generation, SamplingParams
 from tests.conftest import Report
 from tests.support.fakes import FakeTokenizer, ScriptEngine, decode, letters, request
 from tests.support.fakes import plain as plain_decoding
@@ -61,16 +61,16 @@ def both(pair: Any, **settings: Any) -> Iterator[tuple[Generation, Generation]]:
         yield plain, target.generate(prompt, draft_model=draft, **{"drafter": "draft-model"} | asked)
 
 
-@pytest.mark.parametrize("gamma", [1, 4, 9, None])
+@pytest.mark.parametrize("gamma", [1, 4, 9, "auto"])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 0.9, "repetition_penalty": 1.2}], ids=str)
-def test_the_text_is_the_targets(pair: Any, sampling: dict[str, Any], gamma: int | None) -> None:
+def test_the_text_is_the_targets(pair: Any, sampling: dict[str, Any], gamma: Gamma) -> None:
     num_accepted, is_text = 0, pair[0].name == "quiet"
     for expected, found in both(pair, gamma=gamma, **sampling):
         assert found.token_ids == expected.token_ids
         assert (found.text, found.logprobs) == (expected.text, expected.logprobs)
         assert found.stats.note == "another tokenizer: drafts as text"
         num_accepted += found.stats.num_accepted
-    assert num_accepted > 0 or gamma is None or not is_text
+    assert num_accepted > 0 or gamma == "auto" or not is_text
 
 
 def test_a_portfolio_takes_it_too(pair: Any) -> None:
@@ -93,7 +93,7 @@ def fakes(script: list[int], shift: int, **limits: int) -> tuple[Any, Any, FakeT
 
 
 def drafter(engine: Any, second: Any, tokenizer: Any, **options: Any) -> TextDraftModel:
-    setup = Setup(engine, second, ALPHABET, draft_tokenizer=tokenizer)  # type: ignore[arg-type]
+    setup = DrafterResources(engine, second, ALPHABET, draft_tokenizer=tokenizer)  # type: ignore[arg-type]
     made = registry.make("draft-model", options, setup)
     assert isinstance(made, TextDraftModel)
     return made
@@ -115,9 +115,9 @@ def test_after_a_wrong_guess_its_cache_is_put_right() -> None:
     wrong = drafter(engine, second, tokenizer)
     propose = wrong.propose
 
-    def slipping(choice: Any, budget: int) -> Any:
-        draft = propose(choice, budget)
-        if len(choice.history) % 3 == 0:
+    def slipping(ask: Ask) -> Any:
+        draft = propose(ask)
+        if len(ask.context.history) % 3 == 0:
             draft.token_ids[-1] = (draft.token_ids[-1] + 1) % 26
         return draft
 
@@ -151,9 +151,9 @@ def test_siblings_are_of_the_target() -> None:
     second.logits_after = doubtful
     for siblings in (0, 1):
         made = drafter(engine, second, tokenizer, siblings=siblings)
-        choice = Choice(SamplingParams(), np.array([1, 2, 3], np.int32), 1)
-        made.begin(choice.history[:1], choice)
-        draft = made.propose(choice, 8)
+        choice = ChoiceContext(SamplingParams(), np.array([1, 2, 3], np.int32), 1)
+        made.begin(choice)
+        draft = made.propose(Ask(choice, 8))
         made.end()
         beside = [] if draft.parents is None else draft.parents.tolist()
         assert sorted(beside).count(-1) == 2 * siblings
@@ -185,7 +185,7 @@ def test_real_models_of_two_families(target: str, draft: str, report: Report) ->
         for prompt in prompts:
             settings: dict[str, Any] = {"max_tokens": 64, "seed": 1} | sampling
             plain = lm.generate(prompt, drafter="none", **settings)
-            for gamma in (4, None):
+            for gamma in (4, "auto"):
                 ours = lm.generate(prompt, drafter="draft-model", draft_model=other, gamma=gamma, **settings)
                 assert ours.token_ids == plain.token_ids
                 assert (ours.text, ours.finish_reason) == (plain.text, plain.finish_reason)

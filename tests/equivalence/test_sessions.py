@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.core.state import Request
 from guessahead.drafters import registry
 from guessahead.runners.prefix import KeptPrefix
-from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Generation, SamplingParams
+from guessahead.runners.solo import SoloRunner, SpeculativeDecoder
+from guessahead.types import Generation, Request, SamplingParams
 from tests.equivalence.grid import DRAFTERS, SETTINGS, World, make_drafter, plain_decoding, tiny_world
 from tests.support.fakes import FakeTemplate, TinyEngine, letters
 from tests.support.tiny import tiny_gguf
@@ -114,8 +113,8 @@ def test_native(
     monkeypatch.setenv("GUESSAHEAD_CACHE", str(tmp_path))
     path = folder / f"{model}.gguf"
     if name == "head":
-        engine = ga.load(path).engine
-        tiny_head(engine).save(tmp_path / "heads" / engine.neighbour.fingerprint)
+        engine = ga.load(path).runner.engine
+        tiny_head(engine).save(tmp_path / "heads" / engine.head_host.fingerprint)
     second = ga.load(folder / "draft.gguf") if registry.find(name).takes_draft_engine else None
     options: dict[str, Any] = {"drafter": name, "gamma": 3, "draft_model": second}
     with ga.load(path).session() as lm:
@@ -135,7 +134,7 @@ def test_native(
 
 def fake_session() -> tuple[ga.Session, TinyEngine]:
     engine = TinyEngine()
-    lm = ga.LanguageModel(engine, letters(24), FakeTemplate(), "fake")  # type: ignore[arg-type]
+    lm = ga.LanguageModel(SoloRunner(engine, letters(24)), letters(24), FakeTemplate(), "fake")  # type: ignore[arg-type]
     return lm.session(), engine
 
 

@@ -14,8 +14,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import guessahead as ga
+from guessahead.engines.native.head import NativeHead
 from guessahead.errors import ModelError
-from guessahead.heads import NativeHead, load_head
 from guessahead.heads.files import MATRICES, NORMS, HeadFiles
 from tests.cli.conftest import one_line, run
 from tests.fuzz.mutate import mutate_bytes, mutate_json
@@ -39,7 +39,7 @@ def lm(tmp_path_factory: pytest.TempPathFactory) -> ga.LanguageModel:
 
 @pytest.fixture
 def folder(lm: ga.LanguageModel, tmp_path: Path) -> Path:
-    tiny_head(lm.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"}).save(tmp_path / "head")  # type: ignore[arg-type]
+    tiny_head(lm.runner.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"}).save(tmp_path / "head")  # type: ignore[arg-type]
     return tmp_path / "head"
 
 
@@ -52,7 +52,7 @@ def refused(folder: Path, *words: str) -> None:
 
 
 def test_what_is_saved_comes_back(lm: ga.LanguageModel, folder: Path) -> None:
-    saved = tiny_head(lm.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"})  # type: ignore[arg-type]
+    saved = tiny_head(lm.runner.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"})  # type: ignore[arg-type]
     found = HeadFiles.load(folder)
     assert found.config == saved.config
     assert tuple(found.matrices) == MATRICES
@@ -66,7 +66,7 @@ def test_what_is_saved_comes_back(lm: ga.LanguageModel, folder: Path) -> None:
 
 
 def test_saving_again_replaces(lm: ga.LanguageModel, folder: Path) -> None:
-    other = tiny_head(lm.engine, "F32", seed=1)  # type: ignore[arg-type]
+    other = tiny_head(lm.runner.engine, "F32", seed=1)  # type: ignore[arg-type]
     other.save(folder)
     assert HeadFiles.load(folder).config == other.config
 
@@ -91,7 +91,7 @@ def test_a_configuration_of_something_else(folder: Path, text: str) -> None:
     refused(folder, "config.json", "configuration of a head")
 
 
-MISSING = object()
+MISSING = "missing"
 SIZES = ("width", "ffn_width", "num_heads", "num_kv_heads", "head_dim", "vocab_size")
 WRONG: list[tuple[str, Any, str]] = [
     *(
@@ -206,24 +206,23 @@ def test_elements_that_numpy_does_not_know(folder: Path) -> None:
 
 
 def test_where_a_head_is_found(lm: ga.LanguageModel, folder: Path, cache: Path) -> None:
-    assert load_head(lm.engine) is None
-    assert isinstance(load_head(lm.engine, str(folder)), NativeHead)
+    assert lm.runner.engine.head() is None
+    assert isinstance(lm.runner.engine.head(str(folder)), NativeHead)
     folder.rename(cache.parent / "moved")
     (cache / "heads").mkdir(parents=True)
-    name = lm.engine.neighbour.fingerprint  # type: ignore[attr-defined]
+    name = lm.runner.engine.head_host.fingerprint  # type: ignore[attr-defined]
     (cache.parent / "moved").rename(cache / "heads" / name)
-    found = load_head(lm.engine)
+    found = lm.runner.engine.head()
     assert found is not None
     assert found.layers == (0, 1)
-    assert load_head(object()) is None, "an engine that has no place for one"  # type: ignore[arg-type]
 
 
 def test_a_head_serves_every_version_of_its_model_and_no_other(tmp_path: Path, folder: Path) -> None:
     same = ga.load(tiny_gguf(tmp_path / "same.gguf", format="F16").path, threads=1)
-    assert load_head(same.engine, str(folder)) is not None
+    assert same.runner.engine.head(str(folder)) is not None
     other = ga.load(tiny_gguf(tmp_path / "other.gguf", seed=1).path, threads=1)
     with pytest.raises(ModelError, match="head: this head was made for another model"):
-        load_head(other.engine, str(folder))
+        other.runner.engine.head(str(folder))
 
 
 def test_a_head_that_does_not_fit_is_refused(lm: ga.LanguageModel, folder: Path) -> None:
@@ -232,10 +231,10 @@ def test_a_head_that_does_not_fit_is_refused(lm: ga.LanguageModel, folder: Path)
     ids[-1] = NUM_TOKENS
     replace(files, draft_ids=ids).save(folder)
     with pytest.raises(ModelError, match="another vocabulary"):
-        load_head(lm.engine, str(folder))
+        lm.runner.engine.head(str(folder))
     replace(files, config=replace(files.config, layers=(0, 7))).save(folder)
     with pytest.raises(ModelError, match="target of other sizes"):
-        load_head(lm.engine, str(folder))
+        lm.runner.engine.head(str(folder))
 
 
 def test_the_command_line_refuses_in_one_line(tmp_path: Path, folder: Path) -> None:
@@ -267,7 +266,7 @@ def test_mutations(lm: ga.LanguageModel, folder: Path) -> None:
         else:
             part = length if number % 3 == 1 else len(originals[WEIGHTS])
             (folder / WEIGHTS).write_bytes(mutate_bytes(originals[WEIGHTS], rng, part))
-        lm._heads.clear()
+        lm.runner._heads.clear()
         try:
             options = {"path": str(folder)}
             ours = lm.generate(
@@ -298,4 +297,4 @@ def test_weights_of_noise(lm: ga.LanguageModel, folder: Path) -> None:
                 )
             ]
             assert texts[0] == texts[1]
-        lm._heads.clear()
+        lm.runner._heads.clear()

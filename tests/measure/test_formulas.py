@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.errors import ParameterError
 from guessahead.measure.formulas import (
     Costs,
@@ -14,10 +13,12 @@ from guessahead.measure.formulas import (
     best_gamma,
     break_even,
     forecast,
-    from_trace,
     grid,
+    predict_speedup,
+    predict_tau,
     rising,
 )
+from guessahead.report.measured import from_trace
 from tests.report.documents import Made, trace
 
 alphas = st.floats(0.0, 1.0)

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from guessahead.core.sampling import probabilities
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.engines.base import PassOutput, Rows
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import PromptError
 from guessahead.measure.costs import measure_passes
-from guessahead.measure.formulas import Costs, VerifyCurve
+from guessahead.measure.formulas import Costs, VerifyCurve, predict_speedup, predict_tau
 from guessahead.measure.text_result import TextAcceptance, expect, pooled
 from guessahead.measure.texts import measure_text
-from guessahead.types import Choice, Draft, Float32, Int32, SamplingParams, Verdict
+from guessahead.protocols import PassOutput, Rows
+from guessahead.types import Ask, ChoiceContext, Draft, Float32, HiddenStates, Int32, SamplingParams, Verdict
 from tests.support.fakes import FakeEngine, ScriptEngine, TinyEngine
 
 TEXT = np.array([(7 * i) % 50 for i in range(40)], np.int32)
@@ -36,17 +35,17 @@ class Copyist(Drafter):
         self.seen: list[int] = []
         self.num_ended = 0
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
-        self.seen = prompt_ids.tolist()
+    def begin(self, context: ChoiceContext) -> None:
+        self.seen = context.history.tolist()
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        assert choice.history.tolist() == self.seen
+    def propose(self, ask: Ask) -> Draft:
+        assert ask.context.history.tolist() == self.seen
         self.now += 1.0
-        place = len(choice.history)
-        guesses = [self._wrong.get(i, int(self._text[i])) for i in range(place, place + budget)]
+        place = len(ask.context.history)
+        guesses = [self._wrong.get(i, int(self._text[i])) for i in range(place, place + ask.budget)]
         return Draft(np.array(guesses, np.int32))
 
-    def observe(self, verdict: Verdict) -> None:
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
         self.seen += verdict.token_ids.tolist()
 
     def end(self) -> None:
@@ -93,8 +92,8 @@ def test_guesses_behind_one_that_is_not_in_the_text_are_not_tested() -> None:
 class Forked(Copyist):
     """The right guess beside a wrong one, then nothing."""
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        right = int(self._text[len(choice.history)])
+    def propose(self, ask: Ask) -> Draft:
+        right = int(self._text[len(ask.context.history)])
         return Draft(np.array([61, right], np.int32), np.array([-1, -1], np.int32))
 
 
@@ -105,7 +104,7 @@ def test_one_right_sibling_is_enough() -> None:
 
 
 class Silent(Copyist):
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         return Draft()
 
 
@@ -132,7 +131,7 @@ def test_sampled_a_guess_is_worth_its_probability() -> None:
 
 def test_two_models_sampled_overlap() -> None:
     engine, other = TinyEngine(64, seed=1), TinyEngine(64, seed=2)
-    drafter = registry.make("draft-model", {}, Setup(engine, other))
+    drafter = registry.make("draft-model", {}, DrafterResources(engine, other))
     params = SamplingParams(temperature=1.3, seed=3)
     found = measure(engine, drafter, draft_engine=other, params=params)
     expected = []
@@ -197,7 +196,7 @@ def test_probabilities_are_those_of_the_choice() -> None:
 
     def law(**settings: float) -> list[float]:
         params = SamplingParams(**settings)  # type: ignore[arg-type]
-        return probabilities(logits, Choice(params, history, 1)).round(6).tolist()
+        return probabilities(logits, ChoiceContext(params, history, 1)).round(6).tolist()
 
     assert law() == [1, 0, 0, 0]
     weights = np.exp([2.0, 1.0, 0.0, -1.0])

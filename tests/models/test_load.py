@@ -7,29 +7,33 @@ from typing import Any
 
 import pytest
 
+from guessahead.engines.registry import RunSettings
 from guessahead.errors import ModelError, TokenizerError
+from guessahead.model import load
 from guessahead.models import download as fetch
 from guessahead.models import load as loading
 from guessahead.models.gguf import GGUFFile, write_gguf
+from tests.support.fakes import TinyEngine
 from tests.support.tiny import NUM_TOKENS, tiny_gguf
 
 
-class RecordingEngine:
+class RecordingEngine(TinyEngine):
     """Stands for the engine: remembers what it was asked to load."""
 
     calls: list[dict[str, Any]]
     vocab_size = NUM_TOKENS
 
     @classmethod
-    def from_gguf(cls, file: GGUFFile, **settings: Any) -> SimpleNamespace:
-        cls.calls.append({"tensors": len(file.tensors), **settings})
-        return SimpleNamespace(info=SimpleNamespace(vocab_size=cls.vocab_size))
+    def load(cls, file: GGUFFile, settings: RunSettings) -> TinyEngine:
+        names = ("threads", "context", "activations", "cache")
+        cls.calls.append({"tensors": len(file.tensors), **{name: getattr(settings, name) for name in names}})
+        return cls(cls.vocab_size)
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> type[RecordingEngine]:
     monkeypatch.setattr(RecordingEngine, "calls", [], raising=False)
-    module = SimpleNamespace(NativeEngine=RecordingEngine)
+    module = SimpleNamespace(load_engine=RecordingEngine.load)
     monkeypatch.setitem(sys.modules, "guessahead.engines.native", module)
     return RecordingEngine
 
@@ -80,7 +84,7 @@ def test_a_file_path_is_not_taken_for_a_hub_id() -> None:
 
 def test_load_passes_the_settings_on(tmp_path: Path, engine: type[RecordingEngine]) -> None:
     path = tiny_gguf(tmp_path / "tiny.v1.gguf").path
-    model = loading.load(path, threads=1, context=77, activations="f32", cache="f16")
+    model = load(path, threads=1, context=77, activations="f32", cache="f16")
     assert engine.calls == [
         {"tensors": 21, "threads": 1, "context": 77, "activations": "f32", "cache": "f16"}
     ]
@@ -97,7 +101,7 @@ def test_a_model_smaller_than_its_tokenizer_is_refused(
     with pytest.raises(
         ModelError, match=f"tokenizer has {NUM_TOKENS} tokens, the model only {NUM_TOKENS - 1}"
     ):
-        loading.load(path)
+        load(path)
 
 
 def test_a_bad_tokenizer_is_found_before_the_weights_are_touched(
@@ -105,7 +109,7 @@ def test_a_bad_tokenizer_is_found_before_the_weights_are_touched(
 ) -> None:
     write_gguf(tmp_path / "none.gguf", {"general.architecture": "llama"}, [])
     with pytest.raises(TokenizerError):
-        loading.load(tmp_path / "none.gguf")
+        load(tmp_path / "none.gguf")
     assert not engine.calls
 
 
@@ -113,4 +117,4 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, engine: type[RecordingEngine
     path = tiny_gguf(tmp_path / "tiny.gguf").path
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(ModelError, match="incomplete download"):
-        loading.load(path)
+        load(path)

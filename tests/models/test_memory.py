@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from guessahead import _native, load
 from guessahead.cli import main
-from guessahead.engines.base import Rows
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError, PromptError
 from guessahead.models import memory
 from guessahead.models.gguf import GGMLType, GGUFFile
+from guessahead.protocols import Rows
 from tests.support.families import FAMILIES
 from tests.support.tiny import tiny_gguf
 
@@ -27,10 +27,10 @@ RUN_EACH = """
 import gc, sys
 from pathlib import Path
 import numpy as np
-from guessahead.engines.base import Rows
+from guessahead.protocols import Rows
 from guessahead.engines.native import NativeEngine
 from guessahead.models.gguf import GGUFFile
-from guessahead.types import Choice, SamplingParams
+from guessahead.types import ChoiceContext, SamplingParams
 
 def anonymous():
     gc.collect()
@@ -47,7 +47,7 @@ for path in sys.argv[2:]:
     sequence = engine.new_sequence()
     engine.forward([Rows(sequence, text[:-1])])
     tree = np.concatenate([text[-1:], np.arange(63, dtype=np.int32)])
-    choice = Choice(SamplingParams(), text, len(text))
+    choice = ChoiceContext(SamplingParams(), text, len(text))
     engine.forward([Rows(sequence, tree, parents, choice, choose_from=0)])
     kept.append((engine, sequence))
     print(anonymous() - before, sequence.num_bytes)
@@ -71,7 +71,7 @@ def needs_of(path: Path, **settings: object) -> memory.Needs:
 @pytest.mark.parametrize("cache", ["f32", "f16"])
 def test_the_cache_takes_what_was_said(tmp_path: Path, cache: str) -> None:
     path = tiny_gguf(tmp_path / "tiny.gguf").path
-    engine = load(path, threads=1, cache=cache).engine
+    engine = load(path, threads=1, cache=cache).runner.engine
     sequence = engine.new_sequence()
     engine.forward([Rows(sequence, np.full(128, 5, np.int32))])
     assert sequence.num_bytes == 128 * needs_of(path, cache=cache).per_token

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from guessahead.engines.base import Engine, Rows, SequenceState
 from guessahead.engines.native import NativeEngine, NativeSequence
 from guessahead.models.gguf import GGUFFile
-from guessahead.types import Choice, Float32, SamplingParams
+from guessahead.protocols import Engine, Rows, SequenceState
+from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.support.tiny import TinyModel
 
 GREEDY = SamplingParams()
@@ -21,8 +21,8 @@ def load(model: TinyModel, **settings: object) -> NativeEngine:
         return NativeEngine.from_gguf(file, **settings)  # type: ignore[arg-type]
 
 
-def greedy(tokens: Sequence[int]) -> Choice:
-    return Choice(GREEDY, np.array(tokens, np.int32), len(tokens))
+def greedy(tokens: Sequence[int]) -> ChoiceContext:
+    return ChoiceContext(GREEDY, np.array(tokens, np.int32), len(tokens))
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def one_by_one(engine: Engine, tokens: Sequence[int], num_greedy: int = 0) -> Tr
         rows = Rows(
             sequence,
             np.array(truth.tokens[i : i + 1], np.int32),
-            choice=greedy(truth.tokens[: i + 1]),
-            want_logits=True,
+            context=greedy(truth.tokens[: i + 1]),
+            want_logits="path",
             want_hidden=layers,
         )
         [output] = engine.forward([rows])

@@ -1,14 +1,14 @@
 """The native chooser gives the token of its plain twin, for every row and every combination of parameters."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from guessahead._native import Chooser, gumbel_noise, nucleus, softmax_weights
 from guessahead.core import sampling
-from guessahead.core.sampling import choose, chooser_arguments
-from guessahead.types import Choice, SamplingParams
+from guessahead.core.sampling import choose
+from guessahead.engines.native.choosing import chooser_arguments
+from guessahead.errors import StateError
+from guessahead.types import ChoiceContext, SamplingParams
 
 NAN, INF = float("nan"), float("inf")
 SIZES = (1, 2, 3, 15, 16, 17, 127, 128, 129, 255, 257, 400, 1000, 3000)
@@ -61,7 +61,7 @@ def random_choice(rng, size):
     history = rng.integers(-1, size + 3, length).astype(np.int32)
     eos_ids = tuple(rng.integers(0, size + 2, rng.integers(3)).tolist())
     stream = int(rng.choice([0, 1, 2**32 - 1]))
-    return Choice(random_params(rng), history, int(rng.integers(length + 1)), eos_ids, stream)
+    return ChoiceContext(random_params(rng), history, int(rng.integers(length + 1)), eos_ids, stream)
 
 
 def native(row, choice, path=()):
@@ -88,18 +88,9 @@ def test_equals_the_twin_along_random_paths(block):
             chooser.push(path[-1])
 
 
-def test_forced_tokens_come_first_and_change_nothing_behind_them():
-    rng = np.random.default_rng(9)
-    for _ in range(50):
-        choice = random_choice(rng, 50)
-        rows = [random_row(rng, 50) for _ in range(4)]
-        forced = rng.integers(0, 50, 3).astype(np.int32)
-        led = replace(choice, forced=forced)
-        for depth, token in enumerate(forced.tolist()):
-            assert native(rows[depth], led, forced[:depth].tolist()) == token
-            assert choose(rows[depth], led, forced[:depth]) == token
-        assert native(rows[3], led, forced.tolist()) == choose(rows[3], led, forced)
-        assert choose(rows[3], led, forced) == choose(rows[3], choice, forced)
+def test_sampling_without_a_resolved_seed_is_refused():
+    with pytest.raises(StateError, match="seed"):
+        chooser_arguments(ChoiceContext(SamplingParams(temperature=1.0), np.zeros(1, np.int32), 1))
 
 
 def test_noise_and_weights_equal_the_twin_to_the_bit():
@@ -182,7 +173,7 @@ def test_equals_the_twin_on_large_vocabularies(filters, vocab_size):
     history = rng.integers(0, vocab_size, 500).astype(np.int32)
     for seed, (scale, temperature) in enumerate([(0.0, 1.0), (1.0, 1.0), (3.0, 0.7), (2.0, 1.5)]):
         row = np.round(rng.standard_normal(vocab_size) * scale, seed).astype(np.float32)
-        choice = Choice(SamplingParams(temperature, seed=seed, **filters), history, 100)
+        choice = ChoiceContext(SamplingParams(temperature, seed=seed, **filters), history, 100)
         assert native(row, choice) == choose(row, choice)
 
 
@@ -192,7 +183,7 @@ def test_skipping_finds_winners_far_behind():
     row = (-rng.exponential(3.0, 20_000)).astype(np.float32)
     drawn = []
     for seed in range(400):
-        choice = Choice(SamplingParams(2.0, seed=seed), np.zeros(1, np.int32), 1)
+        choice = ChoiceContext(SamplingParams(2.0, seed=seed), np.zeros(1, np.int32), 1)
         drawn.append(native(row, choice))
         assert drawn[-1] == choose(row, choice)
     assert np.mean(row[drawn] < -1.5) > 0.2
@@ -207,7 +198,7 @@ def test_a_swapped_pair_of_ids_would_be_noticed():
         row = rng.standard_normal(50).astype(np.float32)
         swapped = row.copy()
         swapped[[3, 4]] = row[[4, 3]]
-        choice = Choice(SamplingParams(1.0, seed=seed), np.zeros(1, np.int32), 1)
+        choice = ChoiceContext(SamplingParams(1.0, seed=seed), np.zeros(1, np.int32), 1)
         differing += native(row, choice) != native(swapped, choice)
     assert differing > 3
 
@@ -218,7 +209,7 @@ def test_with_nothing_left_the_lowest_id_that_is_not_banned(temperature):
     history = np.zeros(2, np.int32)
     for bias in ({}, {0: -100.0}, {0: -INF, 1: -200.0}, dict.fromkeys(range(300), -100.0)):
         params = SamplingParams(temperature, logit_bias=bias, min_tokens=3, seed=1)
-        choice = Choice(params, history, 1, eos_ids=(2,))
+        choice = ChoiceContext(params, history, 1, eos_ids=(2,))
         expected = 0 if len(bias) in (0, 300) else {1: 1, 2: 3}[len(bias)]
         assert native(row, choice) == choose(row, choice) == expected
     with pytest.raises(ValueError, match="empty"):
@@ -229,7 +220,7 @@ def test_position_counts_history_and_path():
     row = np.zeros(1000, np.float32)
     params = SamplingParams(1.0, seed=9)
     history = np.arange(5, dtype=np.int32)
-    split = [native(row, Choice(params, history[:n], 1), history[n:]) for n in range(1, 6)]
+    split = [native(row, ChoiceContext(params, history[:n], 1), history[n:]) for n in range(1, 6)]
     assert len(set(split)) == 1
-    assert split[0] == choose(row, Choice(params, history, 1))
-    assert native(row, Choice(params, history[:4], 1)) != split[0]
+    assert split[0] == choose(row, ChoiceContext(params, history, 1))
+    assert native(row, ChoiceContext(params, history[:4], 1)) != split[0]

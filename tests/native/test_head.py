@@ -11,8 +11,8 @@ import pytest
 
 from guessahead import _native
 from guessahead.engines.native import NativeEngine
+from guessahead.engines.native.head import NativeHead
 from guessahead.errors import ModelError
-from guessahead.heads import NativeHead
 from guessahead.types import Float32, Int32
 from tests.native.rows import load
 from tests.support.tiny import NUM_TOKENS, TinyModel, tiny_gguf
@@ -44,8 +44,8 @@ def model(kind: tuple[str, str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 def head_of(model: TinyModel, kind: tuple[str, str, str], **settings: Any) -> NativeHead:
     engine = load(model, **{"threads": 1, "activations": kind[2]} | settings)
-    assert engine.neighbour is not None
-    return NativeHead(tiny_head(engine, kind[0], {"lm_head": kind[1]}), engine.neighbour)
+    assert engine.head_host is not None
+    return NativeHead(tiny_head(engine, kind[0], {"lm_head": kind[1]}), engine.head_host)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def read(
     head: NativeHead, sequence: _native.Sequence, rows: tuple[Int32, Float32], begin: int, end: int
 ) -> tuple[Result, Float32, Float32]:
     """The result as bytes, what was made of the hidden states, and the head's state."""
-    entry, state, logits = head.read(sequence, rows[0][begin:end], rows[1][begin:end])
+    entry, state, logits = sequence.read(rows[0][begin:end], rows[1][begin:end])
     return as_bytes(state, logits), entry, state
 
 
@@ -100,7 +100,7 @@ def grown(
                 given.append(states[row_of[parent]])
                 parents.append(row_of[parent])
         arrays = np.array(tokens, np.int32), np.stack(given), np.array(parents, np.int32)
-        states, by_row = head.grow(sequence, *arrays)
+        states, by_row = sequence.grow(*arrays)
     return [as_bytes(states[row_of[node]], by_row[row_of[node]]) for node in range(len(guesses))]
 
 
@@ -219,7 +219,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> NativeEngine:
 
 
 def test_weights_of_another_target_are_refused(small: NativeEngine, tmp_path: Path) -> None:
-    neighbour = small.neighbour
+    neighbour = small.head_host
     assert neighbour is not None
     wide = load(tiny_gguf(tmp_path / "wide.gguf", width=128), threads=1)
     larger = load(tiny_gguf(tmp_path / "larger.gguf", vocab=NUM_TOKENS + 100), threads=1)
@@ -234,8 +234,8 @@ def test_weights_of_another_target_are_refused(small: NativeEngine, tmp_path: Pa
 
 
 def test_a_format_without_kernels_is_refused(small: NativeEngine) -> None:
-    assert small.neighbour is not None
+    assert small.head_host is not None
     files = tiny_head(small)
     config = replace(files.config, formats=dict(files.config.formats) | {"fc": "Q8_K"})
     with pytest.raises(ModelError, match="weights are Q8_K, which has no kernels"):
-        NativeHead(replace(files, config=config), small.neighbour)
+        NativeHead(replace(files, config=config), small.head_host)

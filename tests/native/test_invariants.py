@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from guessahead import _native
-from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.native import NativeEngine
+from guessahead.protocols import PassOutput, Rows
 from tests.native.rows import Truth, cache_of, greedy, hidden_of, load, one_by_one
 from tests.support.families import FAMILIES
 from tests.support.tiny import TinyModel, tiny_gguf
@@ -79,7 +79,7 @@ def run_chain(engine: NativeEngine, truth: Truth, start: int, num: int) -> PassO
     tokens = np.array(truth.tokens[start : start + num], np.int32)
     layers = tuple(range(engine.info.num_layers))
     choice = greedy(truth.tokens[: start + 1])
-    [output] = engine.forward([Rows(sequence, tokens, None, choice, 0, True, layers)])
+    [output] = engine.forward([Rows(sequence, tokens, None, choice, 0, "path", layers)])
     return output
 
 
@@ -97,6 +97,7 @@ def test_any_number_of_rows(engine: NativeEngine, truth: Truth) -> None:
     check_chains(engine, truth, [1, 2, 5, 16, 64], [0, 8, 62, 64, 75])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"threads": 1}, {"threads": 3}, *({"isa": isa} for isa in _native.isas())], ids=str
 )
@@ -110,6 +111,7 @@ def test_any_thread_count_and_instruction_set(
     assert again.logits == truth.logits[: len(again.logits)]
 
 
+@pytest.mark.slow
 def test_beyond_a_segment(model: TinyModel, engine: NativeEngine) -> None:
     """Attention is cut into segments of 256 positions, which workers share: same bits, too."""
     long = one_by_one(load(model, threads=1, cache=CACHES[model.path]), PROMPT, 530)
@@ -163,7 +165,7 @@ def test_trees(model: TinyModel, engine: NativeEngine, truth: Truth, start: int)
         sequence = engine.new_sequence()
         engine.forward([Rows(sequence, np.array(truth.tokens[:start], np.int32))])
         choice = greedy(truth.tokens[: start + 1])
-        [output] = engine.forward([Rows(sequence, tokens, parents, choice, 0, True, layers)])
+        [output] = engine.forward([Rows(sequence, tokens, parents, choice, 0, "path", layers)])
         assert output.hidden is not None
         path = [row for row in range(num) if places[row] >= 0]
         assert set(output.logits or {}) == set(path)
@@ -223,7 +225,7 @@ def test_several_sequences_in_one_pass(engine: NativeEngine, truth: Truth) -> No
         engine.forward([Rows(sequence, np.array(truth.tokens[:start], np.int32))])
         tokens, parents, places = random_tree(truth, start, num, seed)
         choice = greedy(truth.tokens[: start + 1])
-        requests.append(Rows(sequence, tokens, parents, choice, 0, True, layers))
+        requests.append(Rows(sequence, tokens, parents, choice, 0, "path", layers))
         expected.append(places)
     for output, places in zip(engine.forward(requests), expected, strict=True):
         assert output.hidden is not None
@@ -258,7 +260,7 @@ class _Faulty(NativeEngine):
 
     @classmethod
     def around(cls, engine: NativeEngine, damage: Any = None, *, last_bit: bool = False) -> _Faulty:
-        faulty = cls(engine._plan, engine.info)
+        faulty = cls(engine._plan, engine.info, engine.head_host)
         faulty.damage = damage or (lambda requests: requests)
         faulty.last_bit = last_bit
         return faulty
@@ -274,7 +276,7 @@ class _Faulty(NativeEngine):
 
 def _without_tree(requests: list[Rows]) -> list[Rows]:
     return [
-        Rows(r.sequence, r.token_ids, None, r.choice, r.choose_from, r.want_logits, r.want_hidden)
+        Rows(r.sequence, r.token_ids, None, r.context, r.choose_from, r.want_logits, r.want_hidden)
         for r in requests
     ]
 

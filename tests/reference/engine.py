@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead.engines.base import Engine, Rows, SequenceState
 from guessahead.engines.native import NativeEngine
 from guessahead.models.gguf import GGUFFile
-from guessahead.types import Choice, Float32, Int32, SamplingParams
+from guessahead.protocols import Engine, Rows, SequenceState
+from guessahead.types import ChoiceContext, Float32, Int32, SamplingParams
 
 NUM_TOGETHER = 32  # sequences per pass: as many as fit into a pass, with less memory than 64
 MAX_ROWS = 64  # of a pass
@@ -21,8 +21,8 @@ def load(path: Path, activations: str, context: int) -> NativeEngine:
         return NativeEngine.from_gguf(file, activations=activations, context=context)
 
 
-def greedy(tokens: Int32) -> Choice:
-    return Choice(SamplingParams(), tokens, len(tokens))
+def greedy(tokens: Int32) -> ChoiceContext:
+    return ChoiceContext(SamplingParams(), tokens, len(tokens))
 
 
 def all_logits(engine: Engine, tokens: Int32) -> Float32:
@@ -42,7 +42,7 @@ def _last_logits(engine: Engine, whole: SequenceState, tokens: Int32, positions:
         sequence = whole.fork()
         sequence.rollback(position)
         choice = greedy(tokens[: position + 1])
-        rows.append(Rows(sequence, tokens[position : position + 1], choice=choice, want_logits=True))
+        rows.append(Rows(sequence, tokens[position : position + 1], context=choice, want_logits="path"))
     outputs = engine.forward(rows)
     for row in rows:
         row.sequence.close()
@@ -54,7 +54,7 @@ def one_by_one(engine: Engine, tokens: Int32) -> Float32:
     sequence = engine.new_sequence()
     logits = []
     for i in range(len(tokens)):
-        row = Rows(sequence, tokens[i : i + 1], choice=greedy(tokens[: i + 1]), want_logits=True)
+        row = Rows(sequence, tokens[i : i + 1], context=greedy(tokens[: i + 1]), want_logits="path")
         output = engine.forward([row])[0].logits
         assert output is not None
         logits.append(output[0])
@@ -82,7 +82,7 @@ def short_texts(engine: Engine, texts: Int32) -> tuple[Float32, Float32]:
     states, logits = [], []
     for begin in range(0, len(texts), together):
         rows = [
-            Rows(engine.new_sequence(), text, choice=greedy(text), want_logits=True, want_hidden=layers)
+            Rows(engine.new_sequence(), text, context=greedy(text), want_logits="path", want_hidden=layers)
             for text in texts[begin : begin + together]
         ]
         for output in engine.forward(rows):
@@ -101,7 +101,7 @@ def generate_together(engine: Engine, prompts: Sequence[Int32], num_tokens: int)
         rows = []
         for text, sequence in zip(texts, sequences, strict=True):
             tokens = np.array(text, np.int32)
-            rows.append(Rows(sequence, tokens[sequence.length :], choice=greedy(tokens)))
+            rows.append(Rows(sequence, tokens[sequence.length :], context=greedy(tokens)))
         for text, output in zip(texts, engine.forward(rows), strict=True):
             text.append(int(output.chosen[-1]))
     return [np.array(text, np.int32) for text in texts]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from guessahead.heads import NativeHead
+from guessahead.engines.native.head import NativeHead
 from guessahead.heads.files import MATRICES, HeadFiles
 from guessahead.models.gguf import GGMLType, dequantize
 from guessahead.training.network import Head, Memory, Shape
@@ -54,8 +54,8 @@ def test_native_passes_are_the_modules(tmp_path: Path, format: str, report: Repo
     model = tiny_gguf(tmp_path / "m.gguf", format="F32", formats={"token_embd": "BF16"})
     engine = load(model, threads=1, activations="f32")
     files = tiny_head(engine, format)
-    assert engine.neighbour is not None
-    native = NativeHead(files, engine.neighbour)
+    assert engine.head_host is not None
+    native = NativeHead(files, engine.head_host)
     module = torch_head(files, model.weights["token_embd.weight"])
     rng = np.random.default_rng(3)
     tokens = rng.integers(0, NUM_TOKENS, NUM_ROWS).astype(np.int32)
@@ -73,13 +73,13 @@ def test_native_passes_are_the_modules(tmp_path: Path, format: str, report: Repo
 
     sequence, worst = native.new_sequence(), 0.0
     for t in range(NUM_ROWS):
-        entry, state, logits = native.read(sequence, tokens[t : t + 1], fused[t : t + 1])
+        entry, state, logits = sequence.read(tokens[t : t + 1], fused[t : t + 1])
         num = min(NUM_GUESSES, NUM_ROWS - t)
         given, found = [entry[0]], [(state[0], logits[0])]
         for guess in range(1, num):
             given.append(found[-1][0])
             parents = np.arange(-1, guess, dtype=np.int32)
-            states, by_row = native.grow(sequence, tokens[t : t + guess + 1], np.stack(given), parents)
+            states, by_row = sequence.grow(tokens[t : t + guess + 1], np.stack(given), parents)
             found.append((states[guess], by_row[guess]))
         for guess, (ours, truth) in enumerate(zip(found, expected, strict=False)):
             for mine, theirs in zip(ours, truth, strict=True):

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.support.ui import WebDriverWait
 
 from guessahead.report import Trace, render
+from tests.support.browser import find
+from tests.support.equipment import not_tested
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-def _program(names: Sequence[str]) -> str:
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.fail(
-            f"there is no {names[0]}: the report is tested in a real browser "
-            "(Debian: apt-get install chromium chromium-driver fonts-dejavu)",
-            pytrace=False,
-        )
-    return found
+_REMEDY = "`make test` fetches it on x86-64 Linux; or: apt-get install chromium chromium-driver fonts-dejavu"
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[webdriver.Chrome]:
+    found, problem = find()
+    if found is None:
+        not_tested("the report in a real browser", f"{problem}; {_REMEDY}")
     options = webdriver.ChromeOptions()
-    options.binary_location = _program(_NAMES)
+    options.binary_location = found.program
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.add_argument("--window-size=1280,1000")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(_program(["chromedriver"]))
+    service = webdriver.ChromeService(found.driver, env=found.environment)
     driver = webdriver.Chrome(options=options, service=service)
     yield driver
     with warnings.catch_warnings():
@@ -52,6 +46,9 @@ def open_page(browser: webdriver.Chrome, tmp_path: Path) -> Callable[..., webdri
         path = tmp_path / "report.html"
         path.write_text(render(traces), encoding="utf-8")
         browser.get(path.as_uri())
+        # The driver has been seen to go on while a long page was still read.
+        complete = "return document.readyState === 'complete'"
+        WebDriverWait(browser, 20).until(lambda _: browser.execute_script(complete), "loaded")
         return browser
 
     return show

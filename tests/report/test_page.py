@@ -144,7 +144,7 @@ def test_figures() -> None:
     assert rows["alpha"] == ["0.50", "–"]
     assert rows["tau"] == ["1.52 measured, 1.58 predicted", "–"]
     assert rows["speed-up"] == ["1.46 measured, 1.53 predicted", "–"]
-    assert rows["weight sweeps saved"] == ["31 of 91", "–"]
+    assert rows["passes saved"] == ["31 of 91", "–"]
     assert rows["plain decoding"] == ["53.8 tokens/s", "–"]
     assert rows["memory"] == ["5.1 GB/s", "–"]
     assert rows["same text"] == ["yes, to the last token", "–"]

@@ -2,16 +2,17 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import PromptError, StateError
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft
+from guessahead.types import Ask, ChoiceContext, Draft
 from tests.support.fake_drafters import ConstantDrafter, OracleDrafter, TreeOracleDrafter
 from tests.support.fakes import ScriptEngine, TinyEngine, decode, decode_stream, letters, plain, request
 
@@ -30,9 +31,9 @@ def test_the_first_token_waits_for_no_draft() -> None:
     order: list[str] = []
 
     class Watched(OracleDrafter):
-        def propose(self, choice: Choice, budget: int) -> Draft:
+        def propose(self, ask: Ask) -> Draft:
             order.append("propose")
-            return super().propose(choice, budget)
+            return super().propose(ask)
 
     forward = engine.forward
     engine.forward = lambda requests: (order.append("forward"), forward(requests))[1]  # type: ignore[method-assign]
@@ -107,9 +108,9 @@ def test_time_is_charged_to_whoever_spent_it() -> None:
     engine = ScriptEngine(SCRIPT, VOCAB)
 
     class Slow(OracleDrafter):
-        def propose(self, choice: Choice, budget: int) -> Draft:
+        def propose(self, ask: Ask) -> Draft:
             time.sleep(0.02)
-            return super().propose(choice, budget)
+            return super().propose(ask)
 
     forward = engine.forward
     engine.forward = lambda requests: (time.sleep(0.005), forward(requests))[1]  # type: ignore[method-assign]
@@ -140,8 +141,8 @@ def test_budget_respects_the_engines_rows() -> None:
 
 def test_a_drafter_that_exceeds_its_budget_is_stopped() -> None:
     class Greedy(ConstantDrafter):
-        def propose(self, choice: Choice, budget: int) -> Draft:
-            return super().propose(choice, budget + 1)
+        def propose(self, ask: Ask) -> Draft:
+            return super().propose(replace(ask, budget=ask.budget + 1))
 
     with pytest.raises(StateError, match="'constant' proposed 5 tokens; 4 were allowed"):
         decode(TinyEngine(), Greedy(1), LETTERS, request([1], 10, gamma=4))
@@ -149,8 +150,8 @@ def test_a_drafter_that_exceeds_its_budget_is_stopped() -> None:
 
 def test_a_drafter_may_propose_nothing_now_and_then() -> None:
     class Moody(OracleDrafter):
-        def propose(self, choice: Choice, budget: int) -> Draft:
-            return super().propose(choice, budget if len(choice.history) % 2 else 0)
+        def propose(self, ask: Ask) -> Draft:
+            return super().propose(replace(ask, budget=ask.budget if len(ask.context.history) % 2 else 0))
 
     engine = ScriptEngine(SCRIPT, VOCAB)
     generation = decode(engine, Moody(SCRIPT, [4], VOCAB), LETTERS, request([0], 15))
@@ -158,24 +159,24 @@ def test_a_drafter_may_propose_nothing_now_and_then() -> None:
 
 
 def test_history_handed_out_is_read_only_and_stays_true() -> None:
-    seen: list[Choice] = []
+    seen: list[ChoiceContext] = []
 
     class Collector(ConstantDrafter):
-        def propose(self, choice: Choice, budget: int) -> Draft:
-            seen.append(choice)
+        def propose(self, ask: Ask) -> Draft:
+            seen.append(ask.context)
             with pytest.raises(ValueError, match="read-only"):
-                choice.history[0] = 9
-            return super().propose(choice, budget)
+                ask.context.history[0] = 9
+            return super().propose(ask)
 
     generation = decode(TinyEngine(), Collector(1), LETTERS, request([5, 6], 12))
     whole = [5, 6, *generation.token_ids]
-    assert all(choice.history.tolist() == whole[: len(choice.history)] for choice in seen)
-    assert {choice.prompt_length for choice in seen} == {2}
+    assert all(context.history.tolist() == whole[: len(context.history)] for context in seen)
+    assert {context.prompt_length for context in seen} == {2}
 
 
 def test_prompts_that_cannot_work_are_refused_at_once() -> None:
     engine = TinyEngine(context_length=4)
-    drafter = registry.make("none", {}, Setup(engine))  # type: ignore[arg-type]
+    drafter = registry.make("none", {}, DrafterResources(engine))  # type: ignore[arg-type]
     decoder = SpeculativeDecoder(engine, drafter, LETTERS)  # type: ignore[arg-type]
     with pytest.raises(PromptError, match="empty"):
         decoder.stream(request([]))
@@ -202,7 +203,7 @@ def test_an_error_of_the_cache_still_ends_the_drafter() -> None:
             return sequence
 
     engine, drafter = Fragile(), OracleDrafter([0] * 9, [0], VOCAB)
-    drafter.propose = lambda choice, budget: Draft(np.empty(0, np.int32))  # type: ignore[method-assign]
+    drafter.propose = lambda ask: Draft(np.empty(0, np.int32))  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="close failed"):
         decode(engine, drafter, LETTERS, request([1], 3))
     assert (drafter.num_begun, drafter.num_ended) == (1, 1)

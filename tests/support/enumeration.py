@@ -17,9 +17,9 @@ import numpy as np
 
 from guessahead.core import sampling
 from guessahead.core.rejection import Use
-from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.replay import VirtualClock
-from guessahead.types import Choice, Float32, Float64, SamplingParams
+from guessahead.protocols import PassOutput, Rows
+from guessahead.types import ChoiceContext, Float32, Float64, SamplingParams
 from tests.support.fakes import TinyEngine
 
 Law = dict[tuple[int, ...], float]
@@ -88,11 +88,11 @@ class ChanceEngine(TinyEngine):
     clock: VirtualClock
     seconds = 1.0
 
-    def choose_one(self, logits: Float32, choice: Choice, path: list[int]) -> int:
-        if self.outcomes is None or len(path) < len(choice.forced):
-            return super().choose_one(logits, choice, path)
-        position = len(choice.history) + len(path)
-        return self.outcomes.where(("choose", position), sampling.probabilities(logits, choice, path))
+    def choose_one(self, logits: Float32, context: ChoiceContext, path: list[int]) -> int:
+        if self.outcomes is None:
+            return super().choose_one(logits, context, path)
+        position = len(context.history) + len(path)
+        return self.outcomes.where(("choose", position), sampling.probabilities(logits, context, path))
 
     def forward(self, requests: list[Rows]) -> list[PassOutput]:
         num_rows = sum(len(rows.token_ids) for rows in requests)
@@ -125,7 +125,7 @@ def plain_law(
         if len(output) == max_tokens or (output and output[-1] in eos_ids):
             law[output] = probability
             return
-        choice = Choice(params, np.array(text, np.int32), len(prompt), eos_ids)
+        choice = ChoiceContext(params, np.array(text, np.int32), len(prompt), eos_ids)
         for token, chance in enumerate(sampling.probabilities(engine.logits_after(text), choice)):
             if chance > 0.0:
                 extend((*text, token), probability * float(chance))

@@ -10,7 +10,7 @@ import numpy as np
 from guessahead.core import tree
 from guessahead.drafters.base import Drafter
 from guessahead.drafters.draft_model import DraftModel
-from guessahead.types import Choice, Draft, Int32, Verdict
+from guessahead.types import Ask, ChoiceContext, Draft, HiddenStates, Verdict
 
 
 class OracleDrafter(Drafter):
@@ -29,19 +29,19 @@ class OracleDrafter(Drafter):
         self.verdicts: list[Verdict] = []
         self.num_begun = self.num_ended = 0
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
-        assert choice.history.tolist() == prompt_ids.tolist()
+    def begin(self, context: ChoiceContext) -> None:
         self.num_begun += 1
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         num_right = self._num_right[len(self.budgets) % len(self._num_right)]
-        self.budgets.append(budget)
-        position = len(choice.history)
-        assert choice.history.tolist() == self._text[:position], "the history is not what plain decoding made"
-        right = [self._right(position + depth) for depth in range(budget)]
-        return self._draft(right, num_right, budget)
+        self.budgets.append(ask.budget)
+        position = len(ask.context.history)
+        history = ask.context.history.tolist()
+        assert history == self._text[:position], "the history is not what plain decoding made"
+        right = [self._right(position + depth) for depth in range(ask.budget)]
+        return self._draft(right, num_right, ask.budget)
 
-    def observe(self, verdict: Verdict) -> None:
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
         self.verdicts.append(verdict)
 
     def end(self) -> None:
@@ -105,8 +105,8 @@ class ConstantDrafter(Drafter):
     def __init__(self, token_id: int) -> None:
         self._token_id = token_id
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        return Draft(np.full(budget, self._token_id, np.int32))
+    def propose(self, ask: Ask) -> Draft:
+        return Draft(np.full(ask.budget, self._token_id, np.int32))
 
 
 class SlippingDraftModel(DraftModel):
@@ -114,8 +114,8 @@ class SlippingDraftModel(DraftModel):
 
     num_proposed = num_slips = 0
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        draft = super().propose(choice, budget)
+    def propose(self, ask: Ask) -> Draft:
+        draft = super().propose(ask)
         self.num_proposed += 1
         if self.num_proposed % 3 == 0 and len(draft) > 1:
             draft.token_ids[1] ^= 1

@@ -17,7 +17,8 @@ ENTRY, STATE = -2, -1  # what a vector is: made of hidden states, or of a guess
 class FakeHeadSequence:
     """texts[row]: the tokens that a row stands for, up to the one it was read or guessed with."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: FakeHead) -> None:
+        self._head = head
         self.texts: list[tuple[int, ...]] = []
 
     @property
@@ -28,9 +29,15 @@ class FakeHeadSequence:
         assert 0 <= length <= len(self.texts)
         del self.texts[length:]
 
+    def read(self, next_ids: Int32, fused: Float32) -> tuple[Float32, Float32, Float32]:
+        return self._head.read(self, next_ids, fused)
+
+    def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, dict[int, Float32]]:
+        return self._head.grow(self, tokens, states, parents)
+
 
 class FakeHead:
-    """A NativeHead that guesses what another model would choose, from a part of its vocabulary.
+    """A draft head that guesses what another model would choose, from a part of its vocabulary.
 
     read_texts: of every row that was read, in order. num_read: rows of each call of `read`.
     """
@@ -50,12 +57,12 @@ class FakeHead:
         self._model = model or known
         self.layers = layers
         self.draft_ids = np.array([i for i in range(target.info.vocab_size) if i % 5 != 4], np.int32)
-        self.context = target.info.context_length
+        self.context_length = target.info.context_length
         self.read_texts: list[tuple[int, ...]] = []
         self.num_read: list[int] = []
 
     def new_sequence(self) -> FakeHeadSequence:
-        return FakeHeadSequence()
+        return FakeHeadSequence(self)
 
     def read(
         self, sequence: FakeHeadSequence, next_ids: Int32, fused: Float32
@@ -96,14 +103,14 @@ class FakeHead:
             assert states[row].tolist() == [STATE, self._target.number_of(before)], "not its parent's state"
             texts.append((*before, token))
         deepest = max(len(text) for text in texts) - len(whole)
-        assert len(sequence.texts) + deepest <= self.context, "the head's cache is full"
+        assert len(sequence.texts) + deepest <= self.context_length, "the head's cache is full"
         results = [self._result(text) for text in texts]
         return np.concatenate([state for state, _ in results]), {
             row: logits[0] for row, (_, logits) in enumerate(results)
         }
 
     def _append(self, sequence: FakeHeadSequence, text: tuple[int, ...]) -> None:
-        assert len(sequence.texts) < self.context, "the head's cache is full"
+        assert len(sequence.texts) < self.context_length, "the head's cache is full"
         sequence.texts.append(text)
 
     def _result(self, text: tuple[int, ...]) -> tuple[Float32, Float32]:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from guessahead.core import sampling, tree
-from guessahead.core.state import Chunk, Request
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.engines.base import EngineInfo, PassOutput, Rows
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import ParameterError, PromptError, StateError, TokenizerError
+from guessahead.protocols import EngineInfo, PassOutput, Rows
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft, Float32, Generation, Int32, SamplingParams
+from guessahead.types import ChoiceContext, Chunk, Draft, Float32, Generation, Int32, Request, SamplingParams
 
 
 class FakeTokenizer:
@@ -121,7 +120,15 @@ class FakeEngine:
     sequence_type: type[FakeSequence] = FakeSequence
 
     def __init__(self, vocab_size: int, context_length: int = 4096, max_rows: int = 64) -> None:
-        self.info = EngineInfo("fake", "fake", 2, vocab_size, context_length, 1000, max_rows)
+        self.info = EngineInfo(
+            name="fake",
+            architecture="fake",
+            num_layers=2,
+            vocab_size=vocab_size,
+            context_length=context_length,
+            bytes_per_pass=1000,
+            max_rows=max_rows,
+        )
         self.num_open = 0
         self.calls: list[Rows] = []
         self.histories: list[tuple[int, ...]] = []
@@ -133,7 +140,10 @@ class FakeEngine:
     def new_sequence(self) -> FakeSequence:
         return self.sequence_type(self)
 
-    def forward(self, requests: list[Rows]) -> list[PassOutput]:
+    def head(self, path: str = "") -> None:
+        return None
+
+    def forward(self, requests: Sequence[Rows]) -> list[PassOutput]:
         sequences = {id(request.sequence) for request in requests}
         if len(sequences) < len(requests):
             raise ParameterError("every request needs a sequence of its own")
@@ -156,11 +166,13 @@ class FakeEngine:
         self.calls.append(rows)
         chosen = np.full(num_rows, -1, np.int32)
         logits: dict[int, Float32] = {}
-        if rows.choice is not None:
-            self._choose(rows.choice, sequence, chosen, logits)
+        if rows.context is not None and rows.want_logits == "all":
+            logits = self._all_logits(sequence)
+        elif rows.context is not None:
+            self._choose(rows.context, sequence, chosen, logits)
         num_passes = -(-num_rows // self.info.max_rows)
         hidden = self._hidden(rows.want_hidden, sequence, last) if rows.want_hidden else None
-        return PassOutput(chosen, logits if rows.want_logits else None, hidden, num_passes)
+        return PassOutput(chosen, logits if rows.want_logits != "none" else None, hidden, num_passes)
 
     def number_of(self, history: tuple[int, ...]) -> int:
         """Its index in `histories`."""
@@ -177,21 +189,28 @@ class FakeEngine:
         numbers = [self.number_of(paths[row]) for row in range(len(sequence.pending_rows))]
         return {layer: np.array([(layer, number) for number in numbers], np.float32) for layer in layers}
 
+    def _all_logits(self, sequence: FakeSequence) -> dict[int, Float32]:
+        paths = {sequence.choose_from: tuple(sequence.tokens)}
+        for row in range(sequence.choose_from + 1, len(sequence.pending_rows)):
+            parent, token = sequence.pending_rows[row]
+            paths[row] = (*paths[parent], token)
+        return {row: self.logits_after(path) for row, path in paths.items()}
+
     def _choose(
-        self, choice: Choice, sequence: FakeSequence, chosen: Int32, logits: dict[int, Float32]
+        self, context: ChoiceContext, sequence: FakeSequence, chosen: Int32, logits: dict[int, Float32]
     ) -> None:
         """Along the chosen path, and nowhere else."""
         row, path = sequence.choose_from, []
         while row >= 0:
             logits[row] = self.logits_after((*sequence.tokens, *path))
-            token = self.choose_one(logits[row], choice, path)
+            token = self.choose_one(logits[row], context, path)
             chosen[row] = token
             path.append(token)
             tentative = range(sequence.choose_from + 1, len(sequence.pending_rows))
             row = next((child for child in tentative if sequence.pending_rows[child] == (row, token)), -1)
 
-    def choose_one(self, logits: Float32, choice: Choice, path: list[int]) -> int:
-        return sampling.choose(logits, choice, path)
+    def choose_one(self, logits: Float32, context: ChoiceContext, path: list[int]) -> int:
+        return sampling.choose(logits, context, path)
 
     def _check(self, rows: Rows, last: int, parents: list[int]) -> None:
         token_ids, num_rows = rows.token_ids, len(rows.token_ids)
@@ -208,9 +227,9 @@ class FakeEngine:
             or any(parent < last for parent in parents[last + 1 :])
         ):
             raise ParameterError("committed rows are a chain, tentative ones hang below its last row")
-        if rows.choice is not None and (
-            len(rows.choice.history) != len(rows.sequence.tokens) + last + 1  # type: ignore[attr-defined]
-            or rows.choice.history[-1] != token_ids[last]
+        if rows.context is not None and (
+            len(rows.context.history) != len(rows.sequence.tokens) + last + 1  # type: ignore[attr-defined]
+            or rows.context.history[-1] != token_ids[last]
         ):
             raise ParameterError("the history must end with the last committed row")
 
@@ -296,4 +315,4 @@ def decode(engine: Any, drafter: Drafter, tokenizer: Any, asked: Request) -> Gen
 
 
 def plain(engine: Any, tokenizer: Any, asked: Request) -> Generation:
-    return decode(engine, registry.make("none", {}, Setup(engine)), tokenizer, asked)
+    return decode(engine, registry.make("none", {}, DrafterResources(engine)), tokenizer, asked)

@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.core.state import Request
 from guessahead.core.stats import Stats
 from guessahead.drafters import registry
-from guessahead.drafters.base import Drafter, NoOptions, Setup
+from guessahead.drafters.base import Drafter, DrafterResources, NoOptions
 from guessahead.engines.replay import Recording, ReplayCosts, ReplayEngine, VirtualClock
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft, SamplingParams
+from guessahead.types import Ask, Draft, Gamma, Request, SamplingParams
 
 # v(m) of SmolLM2-135M Q4_1 as measured, m = 1 ... 8 and 16, with straight lines between.
 AVX512 = (1.0, 1.07, 1.13, 1.22, 1.27, 1.34, 1.42, 1.51, *np.linspace(1.51, 2.4, 9)[1:].tolist())
@@ -44,7 +43,7 @@ class DraftModelCosts:
 def replay(
     recording: Recording,
     drafter: str | type[Drafter],
-    gamma: int | None,
+    gamma: Gamma,
     *,
     v: Sequence[float] = AVX2,
     model: DraftModelCosts | None = None,
@@ -69,11 +68,11 @@ def replay(
             accuracy=model.accuracy,
             seed=model.seed,
         )
-    setup = Setup(engine, second)
+    resources = DrafterResources(engine, second)
     made = (
-        registry.make(drafter, options or {}, setup)
+        registry.make(drafter, options or {}, resources)
         if isinstance(drafter, str)
-        else drafter(NoOptions(), setup)
+        else drafter(NoOptions(), resources)
     )
     if isinstance(made, Hostile):
         made.clock = clock
@@ -103,9 +102,10 @@ class Hostile(Drafter):
     delay: ClassVar[float] = 0.0
     clock: VirtualClock
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         self.clock.advance(self.delay)
-        return Draft(np.full(budget, 49151, np.int32), confidence=np.full(budget, 0.99, np.float32))
+        stated = np.full(ask.budget, 0.99, np.float32)
+        return Draft(np.full(ask.budget, 49151, np.int32), probabilities=stated)
 
 
 class HostileSlow(Hostile):

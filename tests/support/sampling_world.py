@@ -11,14 +11,15 @@ import pytest
 
 from guessahead.controller.pass_costs import PassCosts
 from guessahead.core.rejection import Use
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.portfolio import Portfolio, PortfolioOptions
 from guessahead.drafters.prompt_lookup import PromptLookup, PromptLookupOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
 from guessahead.engines.replay import VirtualClock
 from guessahead.runners.solo import SpeculativeDecoder
-from guessahead.types import Choice, Draft
+from guessahead.types import Ask, Draft, Gamma
 from tests.support.enumeration import ChanceEngine, Law, Outcomes, enumerated, plain_law
 from tests.support.fakes import letters, request
 
@@ -47,16 +48,16 @@ DIFFERENT = 1e-3
 class World:
     """A target, a draft model that resembles it, and one way to generate with them.
 
-    drafter: makes one from a Setup. c: time of a draft pass over that of a one-row pass.
+    drafter: makes one from a DrafterResources. c: time of a draft pass over that of a one-row pass.
     lengths: how much was guessed, over all steps of all runs. num_short: in how many of them it was less than
         there was room for. guessed_by: who made how many guesses, where it was not the drafter itself.
     """
 
     def __init__(
         self,
-        drafter: Callable[[Setup], Drafter],
+        drafter: Callable[[DrafterResources], Drafter],
         settings: str,
-        gamma: int | None,
+        gamma: Gamma,
         max_tokens: int,
         c: float = 0.02,
         second_vocab: int = VOCAB,
@@ -86,7 +87,7 @@ class World:
         self.target.clock = self.second.clock = clock = VirtualClock()
         decoder = SpeculativeDecoder(
             self.target,
-            self._drafter(Setup(self.target, self.second)),
+            self._drafter(DrafterResources(self.target, self.second)),
             letters(VOCAB, self.eos_ids),  # type: ignore[arg-type]
             costs=_known_costs(),
             clock=clock,
@@ -118,19 +119,19 @@ def _known_costs() -> PassCosts:
     return PassCosts.from_json({"max_rows": MAX_ROWS, "curves": {"0": curve}}, MAX_ROWS)
 
 
-def model(setup: Setup) -> Drafter:
+def model(setup: DrafterResources) -> Drafter:
     return DraftModel(DraftModelOptions(), setup)
 
 
-def portfolio(setup: Setup) -> Drafter:
+def portfolio(setup: DrafterResources) -> Drafter:
     return Portfolio(PortfolioOptions(), setup)
 
 
-def suffix(setup: Setup) -> Drafter:
+def suffix(setup: DrafterResources) -> Drafter:
     return Suffix(SuffixOptions(), setup)
 
 
-def prompt_lookup(setup: Setup) -> Drafter:
+def prompt_lookup(setup: DrafterResources) -> Drafter:
     return PromptLookup(PromptLookupOptions(min_ngram=1), setup)
 
 
@@ -140,15 +141,15 @@ def prompt_lookup(setup: Setup) -> Drafter:
 class Picky(Drafter):
     """Mixed in: drops a guess that was drawn although it was unlikely, and all behind it."""
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        draft: Draft = super().propose(choice, budget)
-        assert draft.dists is not None
-        guesses = zip(draft.token_ids.tolist(), draft.dists, strict=True)
+    def propose(self, ask: Ask) -> Draft:
+        draft: Draft = super().propose(ask)
+        assert draft.distributions is not None
+        guesses = zip(draft.token_ids.tolist(), draft.distributions, strict=True)
         num = next((i for i, (token, q) in enumerate(guesses) if q[token] < 0.4), len(draft))
         if num == 0:
             return Draft()
-        sure = None if draft.confidence is None else draft.confidence[:num]
-        return Draft(draft.token_ids[:num], None, sure, None, draft.dists[:num])
+        sure = None if draft.probabilities is None else draft.probabilities[:num]
+        return Draft(draft.token_ids[:num], None, sure, None, draft.distributions[:num])
 
 
 class SharedNoise(Outcomes):

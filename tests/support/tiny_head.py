@@ -25,12 +25,11 @@ def tiny_head(
 
     format: of all matrices; formats: exceptions by name. layers: of the model whose hidden states it reads.
     """
-    neighbour = engine.neighbour
-    assert neighbour is not None
-    width, vocab = neighbour.embeddings.k, neighbour.embeddings.n
+    host = engine.head_host
+    width, vocab = host.embeddings.k, host.embeddings.n
     rng = np.random.default_rng([seed, 0x4EAD])
     config = HeadConfig(
-        fingerprint=neighbour.fingerprint,
+        fingerprint=host.fingerprint,
         layers=layers,
         width=width,
         ffn_width=2 * width,

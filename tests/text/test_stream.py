@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import codecs
+from random import Random
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from guessahead.errors import ParameterError, StateError
-from guessahead.text.stream import StreamDecoder
+from guessahead.text.stream import StopMatcher, StreamDecoder
 from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.synthetic import llama_bpe, tokens
@@ -148,16 +149,9 @@ def test_lone_continuation_bytes_do_not_pile_up(stops):
     assert "".join(pieces) + decoder.finish() == "\ufffd" * 2000 == BYTES.decode([0x80] * 2000)
 
 
-def test_a_long_stop_string_takes_few_steps(monkeypatch):
-    """Failing again and again on the last character costs one step back, not a new search."""
+def test_a_long_stop_string_that_fails_again_and_again_on_its_last_character():
     decoder = StreamDecoder(BYTES, ["a" * 500 + "b"])
-    states: list[int] = []
-    step = decoder._matcher._step
-    monkeypatch.setattr(
-        decoder._matcher, "_step", lambda state, char: states.append(state) or step(state, char)
-    )
     text = "".join(decoder.add(ord("a")) for _ in range(3000))
-    assert len(states) == 3000
     assert len(text) == 3000 - 500
     assert decoder.add(ord("b")) == ""
     assert decoder.stopped
@@ -184,3 +178,40 @@ def test_bad_stop_strings_are_refused(stops):
 def test_an_id_outside_the_vocabulary_is_refused():
     with pytest.raises(ParameterError, match="outside the vocabulary"):
         StreamDecoder(BYTES).add(10**6)
+
+
+def naive(pieces: list[str], stops: list[str]) -> tuple[str, bool]:
+    """The text before the stop string that completes in the earliest piece; of several the first to start."""
+    text = ""
+    for piece in pieces:
+        before = len(text)
+        text += piece
+        ends = [
+            start
+            for stop in stops
+            for start in range(len(text))
+            if text.startswith(stop, start) and start + len(stop) > before
+        ]
+        if ends:
+            return text[: min(ends)], True
+    return text, False
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_stops_are_found_as_a_naive_search_finds_them(seed: int) -> None:
+    random = Random(seed)
+    stops = ["".join(random.choices("ab", k=random.randint(1, 5))) for _ in range(random.randint(0, 4))]
+    pieces = ["".join(random.choices("abc", k=random.randint(0, 4))) for _ in range(30)]
+    matcher = StopMatcher(stops)
+    shown, held = "", ""
+    found = False
+    for piece in pieces:
+        start = matcher.feed(piece)
+        text = held + piece
+        if start is not None:
+            shown, found = shown + text[: len(held) + start], True
+            break
+        cut = len(text) - matcher.num_held
+        assert not any(stop.startswith(text[at:]) for stop in stops for at in range(cut)), "held too little"
+        shown, held = shown + text[:cut], text[cut:]
+    assert (shown + ("" if found else held), found) == naive(pieces, stops)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.engines.base import Rows
 from guessahead.errors import ModelError
+from guessahead.protocols import Rows
 from guessahead.training import chats
-from guessahead.training.batch import Ask, Text, Writing, _loops, to_bfloat16, write
+from guessahead.training.batch import Text, Writing, WritingRequest, _loops, to_bfloat16, write
 from guessahead.training.chats import Frame
 from guessahead.types import Int32, SamplingParams
 from tests.support.tiny import tiny_gguf
@@ -41,17 +41,17 @@ def two_turns(lm: ga.LanguageModel, prompt: str, said: list[tuple[Int32, Int32]]
     """An answer, a few given tokens, and another answer. said: prompt and answer of both."""
     before = np.array(lm.tokenizer.encode(prompt), np.int32)
     ends = lm.tokenizer.eos_ids
-    first = yield Ask(before, SAMPLED, 20, ends, answer=True)
+    first = yield WritingRequest(before, SAMPLED, 20, ends, answer=True)
     said.append((before, first))
     given = np.array([65, 66, 67], np.int32)
-    second = yield Ask(given, SamplingParams(), 12, ends, answer=True)
+    second = yield WritingRequest(given, SamplingParams(), 12, ends, answer=True)
     said.append((np.concatenate([before, first, given]), second))
 
 
 def written(lm: ga.LanguageModel, slots: int) -> tuple[list[Text], list[list[tuple[Int32, Int32]]]]:
     said: list[list[tuple[Int32, Int32]]] = [[] for _ in PROMPTS]
     writings = [two_turns(lm, prompt, each) for prompt, each in zip(PROMPTS, said, strict=True)]
-    return list(write(lm.engine, writings, LAYERS, slots)), said
+    return list(write(lm.runner.engine, writings, LAYERS, slots)), said
 
 
 def test_texts_are_those_that_the_model_writes_alone(lm: ga.LanguageModel) -> None:
@@ -80,8 +80,8 @@ def test_hidden_states_are_those_of_one_pass(lm: ga.LanguageModel) -> None:
     texts, said = written(lm, 5)
     assert len(texts) == len(PROMPTS)
     for text in texts:
-        [output] = lm.engine.forward(
-            [Rows(lm.engine.new_sequence(), text.token_ids[:-1], want_hidden=LAYERS)]
+        [output] = lm.runner.engine.forward(
+            [Rows(lm.runner.engine.new_sequence(), text.token_ids[:-1], want_hidden=LAYERS)]
         )
         assert output.hidden is not None
         expected = to_bfloat16(np.stack([output.hidden[layer] for layer in LAYERS], axis=1))
@@ -103,7 +103,7 @@ def as_set(texts: list[Text]) -> set[tuple[bytes, bytes, bytes]]:
 def test_the_number_of_slots_changes_nothing(lm: ga.LanguageModel) -> None:
     frame = Frame.of(lm.chat_template, lm.tokenizer)
     found = [
-        as_set(list(write(lm.engine, chats.chats(frame, lm.tokenizer, seed, 6), LAYERS, slots)))
+        as_set(list(write(lm.runner.engine, chats.chats(frame, lm.tokenizer, seed, 6), LAYERS, slots)))
         for seed, slots in ((4, 1), (4, 2), (4, 16), (5, 16))
     ]
     assert found[0] == found[1] == found[2]
@@ -135,7 +135,7 @@ def test_chats_begin_with_an_opening(lm: ga.LanguageModel) -> None:
     frame = Frame.of(lm.chat_template, lm.tokenizer)
     openings = {tuple(lm.tokenizer.encode(each)) for each in chats.openings()}
     assert len(openings) > 100
-    for text in write(lm.engine, chats.chats(frame, lm.tokenizer, 0, 4), LAYERS, 4):
+    for text in write(lm.runner.engine, chats.chats(frame, lm.tokenizer, 0, 4), LAYERS, 4):
         tokens = text.token_ids.tolist()
         assert tokens[: len(frame.first)] == frame.first.tolist()
         rest = tokens[len(frame.first) :]
@@ -161,22 +161,22 @@ def test_a_text_ends_where_the_context_does(lm: ga.LanguageModel) -> None:
     """What does not fit is not begun, and the rest of the texts go on."""
     ends: list[int] = []
 
-    def long() -> Iterator[Ask]:
+    def long() -> Iterator[WritingRequest]:
         given = np.full(50, 70, np.int32)
         for number in range(9):
             ends.append(number)
-            yield Ask(given)
+            yield WritingRequest(given)
 
-    short = [Ask(np.array([1, 2, 3], np.int32))]
-    nothing: list[Ask] = []
-    texts = list(write(lm.engine, [long(), _scripted(short), _scripted(nothing)], LAYERS, 2))  # type: ignore[list-item]
+    short = [WritingRequest(np.array([1, 2, 3], np.int32))]
+    nothing: list[WritingRequest] = []
+    texts = list(write(lm.runner.engine, [long(), _scripted(short), _scripted(nothing)], LAYERS, 2))  # type: ignore[list-item]
     assert sorted(len(text.token_ids) for text in texts) == [3, 150]
     assert ends == [0, 1, 2, 3]
     for text in texts:
         assert len(text.hidden) == len(text.token_ids), "no token was chosen that was not read"
 
 
-def _scripted(asks: list[Ask]) -> Writing:
+def _scripted(asks: list[WritingRequest]) -> Writing:
     for ask in asks:
         _ = yield ask
 
@@ -192,8 +192,8 @@ def test_circles_end_an_answer(period: int, num: int) -> None:
 
 def test_an_answer_in_circles_is_cut(tmp_path: Path) -> None:
     model = ga.load(tiny_gguf(tmp_path / "m.gguf", seed=2).path, threads=1)
-    ask = Ask(np.array([65], np.int32), SamplingParams(logit_bias={70: 1e4}), 200)
-    [text] = write(model.engine, [_scripted([ask])], LAYERS, 1)
+    ask = WritingRequest(np.array([65], np.int32), SamplingParams(logit_bias={70: 1e4}), 200)
+    [text] = write(model.runner.engine, [_scripted([ask])], LAYERS, 1)
     assert text.token_ids.tolist() == [65] + [70] * 24
 
 

@@ -12,7 +12,6 @@ import torch
 
 import guessahead as ga
 from guessahead.errors import ModelError, ParameterError
-from guessahead.heads import load_head
 from guessahead.heads.files import HeadFiles
 from guessahead.training import data, fit, run
 from guessahead.training.batch import to_bfloat16
@@ -146,7 +145,7 @@ def test_an_interrupted_training_goes_on(
     assert HeadFiles.load(places.head).config.fingerprint == target.fingerprint
     last = list(run.train(target, again, draft_ids, places, 1e9))[-1]
     assert last.tokens >= again.goal
-    head = load_head(lm.engine, str(places.head))
+    head = lm.runner.engine.head(str(places.head))
     assert head is not None
     assert head.layers == run.fused_layers(4)
     assert np.array_equal(head.draft_ids, draft_ids)
@@ -209,6 +208,6 @@ def test_targets_of_which_no_head_is_made(tmp_path: Path) -> None:
 
 
 def test_what_is_taken_from_the_target(target: Target, lm: ga.LanguageModel) -> None:
-    assert target.fingerprint == lm.engine.neighbour.fingerprint  # type: ignore[attr-defined]
+    assert target.fingerprint == lm.runner.engine.head_host.fingerprint  # type: ignore[attr-defined]
     assert target.embeddings.shape == target.output.shape == (NUM_TOKENS, 64)
     assert target.layer is not None

@@ -48,4 +48,4 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
 def main() -> None:
-    """Language models that guess several tokens ahead and check them in one pass: the same text, sooner."""
+    """Run language models faster: guess tokens ahead and check them in one pass. The text stays the same."""

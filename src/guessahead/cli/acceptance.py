@@ -141,7 +141,7 @@ def _encode(lm: LanguageModel, name: str, text: str, most: int) -> Int32:
 
     from guessahead.measure.texts import MIN_TOKENS
 
-    token_ids = np.array(lm.tokenizer.encode(text), np.int32)[: min(most, lm.engine.info.context_length)]
+    token_ids = np.array(lm.tokenizer.encode(text), np.int32)[: min(most, lm.info.context_length)]
     if len(token_ids) < MIN_TOKENS:
         raise PromptError(f"{name} has {len(token_ids)} tokens; at least {MIN_TOKENS} are needed")
     return token_ids
@@ -153,21 +153,22 @@ def _measure(
     from guessahead.measure.costs import measure_passes
     from guessahead.measure.formulas import Costs
     from guessahead.measure.texts import measure_text
+    from guessahead.runners.solo import solo
 
-    draft_model = checked.draft_model
+    engine, draft_model = solo(lm.runner).engine, checked.draft_model
     params = checked.sampling
     if params.seed is None:
         params = replace(params, seed=0)
     found = []
     with measuring.progress_bar() as bar:
-        passes = measure_passes(lm.engine, progress=bar("the machine"))
+        passes = measure_passes(engine, progress=bar("the machine"))
         for name, token_ids in encoded.items():
             text = measure_text(
                 name,
                 token_ids,
-                engine=lm.engine,
+                engine=engine,
                 drafter=measuring.make_drafter(lm, checked),
-                draft_engine=None if draft_model is None else draft_model.engine,
+                draft_engine=None if draft_model is None else solo(draft_model.runner).engine,
                 eos_ids=lm.tokenizer.eos_ids,
                 params=params,
                 gamma=gamma,

@@ -13,7 +13,6 @@ from guessahead.cli.base import EXIT_DIFFERENT, Commands
 from guessahead.cli.bench_common import (
     measuring_options,
     names,
-    native_isa,
     num_threads,
     peak_meter,
     tell,
@@ -86,7 +85,7 @@ def command(json_file: IO[str], **values: Any) -> None:
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
     document = _measure(lm, draft_model, values)
     print_drafters(document)
-    write(document, native_isa(lm), num_threads(values), json_file)
+    write(document, lm.info.isa, num_threads(values), json_file)
     counts = document["identical"]
     context.exit(0 if counts["num_identical"] == counts["num_rows"] else EXIT_DIFFERENT)
 
@@ -106,14 +105,14 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
         for name in dict.fromkeys((drafters.PLAIN, *chosen))
     }
     by_chance = values["sampled"] and values["acceptance"] == REJECTION
-    drawn = drafters.drawn_drafters(variants, lm, draft_model) if by_chance else frozenset[str]()
+    sampled = drafters.sampled_drafters(variants, lm, draft_model) if by_chance else frozenset[str]()
     most = 1 + (MAX_NODES if values["gamma"] is None else values["gamma"])
     rows = [m for m in range(1, most + 1) if m in DEFAULT_ROWS or m == most]
-    at = min(_CONTEXT_OF_V, lm.engine.info.context_length // 2)
+    at = min(_CONTEXT_OF_V, lm.info.context_length // 2)
     with timing():
-        meter = peak_meter(native_isa(lm), num_threads(values))
+        meter = peak_meter(lm.info.isa, num_threads(values))
         times = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
-        report = drafters.run(lm, tasks, variants, num_rounds=values["repeat"], tell=tell, drawn=drawn)
+        report = drafters.run(lm, tasks, variants, num_rounds=values["repeat"], tell=tell, sampled=sampled)
         meter.measure()
     passes = [{"rows": m, "ms": times.seconds(at, m) * 1e3, "v": times.v(at, m)} for m in times.rows]
     return {
@@ -123,16 +122,17 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
         **{name: values[name] for name in _SETTINGS},
         "num_rounds": values["repeat"],
         "peaks": meter.to_dict(),
-        "bytes_per_pass": lm.engine.info.bytes_per_pass,
+        "bytes_per_pass": lm.info.bytes_per_pass,
         "passes": {"context": at, "identical": times.identical, "rows": passes},
     }
 
 
 def _shared_arguments(values: dict[str, Any]) -> dict[str, Any]:
-    """What all drafters are given alike."""
+    """The arguments that all drafters share."""
     from guessahead.measure.bench.drafters import SAMPLED
 
-    shared: dict[str, Any] = {name: values[name] for name in ("max_tokens", "gamma", "acceptance")}
+    shared: dict[str, Any] = {name: values[name] for name in ("max_tokens", "acceptance")}
+    shared["gamma"] = "auto" if values["gamma"] is None else values["gamma"]
     if values["fixed_length"]:
         shared["min_tokens"] = values["max_tokens"]
     return shared | (SAMPLED if values["sampled"] else {})

@@ -14,7 +14,6 @@ from guessahead.cli.base import debug_option
 
 if TYPE_CHECKING:
     from guessahead.measure.bench.peaks import PeakMeter
-    from guessahead.model import LanguageModel
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -76,7 +75,7 @@ def measuring_options(rounds: int) -> Callable[[_Function], _Function]:
 
 @contextlib.contextmanager
 def timing() -> Iterator[None]:
-    """Alone on this machine, as far as our own timing runs go."""
+    """Hold the lock of timing runs, so that no other one of ours runs beside."""
     from guessahead.measure.bench.lock import alone
 
     with alone(lambda line: click.echo(line, err=True)):
@@ -86,27 +85,21 @@ def timing() -> Iterator[None]:
 
 
 def tell(line: str) -> None:
-    """How far it is: one line that replaces the last one; nothing where stderr is no terminal."""
+    """Show progress: one line that replaces the last one; nothing where stderr is no terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
-def native_isa(lm: LanguageModel) -> str:
-    """The instruction set of a model's kernels."""
-    isa: str = lm.engine.isa  # type: ignore[attr-defined]
-    return isa
-
-
 def num_threads(values: Mapping[str, Any]) -> int:
     """--threads, or its default."""
-    from guessahead.measure.bench.provenance import usable_cores
+    from guessahead.engines.machine import usable_cores
 
     given: int | None = values["threads"]
     return usable_cores() if given is None else given
 
 
 def peak_meter(isa: str, threads: int) -> PeakMeter:
-    """With a pool of workers as large as the engine's."""
+    """A meter with as many workers as the engine has."""
     from guessahead import _native
     from guessahead.measure.bench.peaks import PeakMeter
 

@@ -10,7 +10,6 @@ from guessahead.cli import options
 from guessahead.cli.base import EXIT_DIFFERENT
 from guessahead.cli.bench_common import (
     measuring_options,
-    native_isa,
     num_threads,
     numbers,
     peak_meter,
@@ -47,7 +46,7 @@ def command(json_file: IO[str], **values: Any) -> None:
     from guessahead.models.load import resolve
 
     lm = options.load_model(values)
-    isa, threads = native_isa(lm), num_threads(values)
+    isa, threads = lm.info.isa, num_threads(values)
     with timing():
         document = bench_passes(
             lm,

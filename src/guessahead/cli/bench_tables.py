@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 def print_drafters(document: dict[str, Any]) -> None:
-    """Of `guessahead bench`."""
+    """The tables of `guessahead bench`."""
     peaks, passes = document["peaks"], document["passes"]
     bandwidth, num_bytes = peaks["read_gb_per_s"], document["bytes_per_pass"]
     click.echo(
@@ -116,7 +116,7 @@ def _verdict(row: dict[str, Any]) -> str:
 
 
 def print_passes(document: dict[str, Any]) -> None:
-    """Of `guessahead bench passes`."""
+    """The tables of `guessahead bench passes`."""
     click.echo(f"{document['model']}: {_peaks(document['peaks'])}", err=True)
     _table(
         ("context", "rows", "ms", "v", "roofline ms", "over it"),
@@ -145,7 +145,7 @@ def print_passes(document: dict[str, Any]) -> None:
 
 
 def print_kernels(document: dict[str, Any]) -> None:
-    """Of `guessahead bench kernels`."""
+    """The tables of `guessahead bench kernels`."""
     click.echo(_peaks(document["peaks"]), err=True)
     rows = list(dict.fromkeys(row["rows"] for row in document["rows"]))
     by_matrix: dict[tuple[str, str], list[dict[str, Any]]] = {}

@@ -46,7 +46,7 @@ def command(**values: Any) -> None:
     conversation. What was said stays in the model's cache: each turn reads only what is new. Where stdin is
     no terminal, each of its lines is a message, and the answers go to stdout.
     """
-    values = options.with_tuned(values | {"raw": None})
+    values = values | {"raw": None}
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
     chat = Chat(lm, options.generation_arguments(values, draft_model))
     if sys.stdin.isatty():
@@ -76,7 +76,7 @@ class Chat:
 
     @property
     def drafter(self) -> str:
-        """Who guesses."""
+        """Name of the drafter."""
         from guessahead.options import GenerateOptions
 
         name: str = self._arguments.get("drafter", GenerateOptions.__dataclass_fields__["drafter"].default)
@@ -197,5 +197,5 @@ def _lines() -> Iterator[str]:
 
 
 def _tell(text: str) -> None:
-    """To the user, beside the answers."""
+    """Write a line to the user, beside the answers."""
     click.echo(text, err=True)

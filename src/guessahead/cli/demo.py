@@ -14,10 +14,9 @@ from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
     from guessahead.cli.show import Answer
-    from guessahead.core.state import Chunk
     from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 _PAIR: Final = {"model": "qwen2.5-coder-1.5b", "draft_model": "qwen2.5-coder-0.5b"}
 
@@ -172,7 +171,7 @@ def _print_totals(model: str, comparisons: Sequence[Comparison]) -> None:
         gb = f"{_number(total.gb_per_second, 1)} GB/s of weights"
         click.echo(f"  {label:14} {_number(total.tokens_per_second, 1):>6} tokens/s   {gb}")
     click.echo(f"  ratio          {_number(_over(ours.tokens_per_second, plain.tokens_per_second), 2):>6}")
-    click.echo(f"  alpha {_number(alpha, 2)}, tau {_number(ours.tau, 2)}, weight sweeps saved {saved}")
+    click.echo(f"  alpha {_number(alpha, 2)}, tau {_number(ours.tau, 2)}, passes saved {saved}")
     click.echo(_bold(f"  identical: {'yes' if same else 'NO'} ({num_identical}/{num_tokens} tokens)"))
 
 

@@ -14,10 +14,9 @@ from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
     from guessahead.cli.show import Answer
-    from guessahead.core.state import Chunk
     from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 
 @click.command("generate")
@@ -46,7 +45,6 @@ def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
     """
     _check_combination(values)
     text = options.read_prompt(prompt, raw=bool(values["raw"]))
-    values = options.with_tuned(values)
     lm = options.load_model(values)
     arguments = options.generation_arguments(values, options.load_draft_model(values))
     if values["logprobs"] is not None:
@@ -90,7 +88,7 @@ def _generate(
 def _compare(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
 ) -> tuple[Generation, Comparison]:
-    """Only the answer that was guessed ahead is shown: a reader of stdout gets one text."""
+    """Run plain and guessed ahead; stdout gets one text, the guessed one."""
     from guessahead.cli.document import comparison_document
     from guessahead.cli.show import comparison_figures, print_figures
     from guessahead.measure.bench.comparison import compare
@@ -125,7 +123,7 @@ def _compare(
 
 
 def _check_combination(values: dict[str, Any]) -> None:
-    """Refuse what would be ignored."""
+    """Refuse options that would be ignored."""
     if values["logprobs"] is not None and not values["as_json"]:
         raise ParameterError("--logprobs are shown in --json only: add --json")
     if values["show_draft"] and values["as_json"]:
@@ -149,7 +147,7 @@ def _legend(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _seed(generation: Generation, values: dict[str, Any]) -> list[tuple[str, str]]:
-    """To repeat what was sampled with a seed that nobody gave."""
+    """The line that says how to repeat an answer whose seed was not given."""
     told = values["temperature"] and values["seed"] is None
     return [("seed", f"{generation.seed} (--seed repeats this answer)")] if told else []
 

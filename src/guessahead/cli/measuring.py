@@ -43,14 +43,17 @@ def checked_options(
     arguments = {name: values[name] for name in names if values[name] is not None}
     if draft_model is not None:
         arguments = {"drafter": "draft-model"} | arguments | {"draft_model": draft_model}
-    return GenerateOptions.from_arguments(arguments, lm.engine.info.vocab_size)
+    return GenerateOptions.from_arguments(arguments, lm.info.vocab_size)
 
 
 def make_drafter(lm: LanguageModel, checked: GenerateOptions) -> Drafter:
     """A fresh drafter as a generation with these options would use it."""
     from guessahead.drafters import registry
+    from guessahead.runners.solo import solo
 
-    return registry.make(checked.drafter, checked.drafter_options, lm.setup(checked.draft_model))
+    second = checked.draft_model
+    resources = solo(lm.runner).resources(None if second is None else second.runner)
+    return registry.make(checked.drafter, checked.drafter_options, resources)
 
 
 @contextmanager

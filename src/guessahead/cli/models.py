@@ -108,7 +108,7 @@ def _describe(name: str) -> dict[str, Any]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from guessahead.models.download import cache_dir
+    from guessahead.files import cache_dir
 
     width = max(len(row["name"]) for row in rows)
     for row in rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -170,46 +170,35 @@ def _decorated(function: _Function, decorators: Sequence[Callable[[Any], Any]]) 
     return added
 
 
-def with_tuned(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, with what `guessahead tune` saved (threads, drafter, max_draft) for what was not given.
-
-    What was measured with other threads, or other activations, is not taken. The drafter stays the caller's
-    choice where options for one are given, or a draft model that it has no use for.
-    """
-    from guessahead.controller import saved as tuned
-    from guessahead.drafters import registry
-
-    setting = tuned.load(values["model"] or DEFAULT_MODEL, values["draft_model"])
-    filled = dict(values)
-    if setting is None or values["threads"] not in (None, setting.threads) or values["activations"] != "int8":
-        return filled
-    filled["threads"] = setting.threads
-    if not values["drafter"] and not values["drafter_options"]:
-        usable = values["draft_model"] is None or registry.find(setting.drafter).takes_draft_engine
-        filled["drafter"] = setting.drafter if usable else None
-    if values["gamma"] is None and values["max_draft"] is None:
-        filled["max_draft"] = setting.max_draft
-    return filled
-
-
 def load_model(values: Mapping[str, Any]) -> LanguageModel:
-    """The model that the options of `model_options` name."""
-    from guessahead.models.load import load
+    """The model that the options of `model_options` name; threads as they were tuned for the pair."""
+    from guessahead.model import load
 
+    threads = values["threads"]
+    if threads is None and values.get("draft_model") is not None and values["activations"] == "int8":
+        threads = _tuned_threads(values["model"] or DEFAULT_MODEL, values["draft_model"])
     return load(
         values["model"] or DEFAULT_MODEL,
-        threads=values["threads"],
+        threads=threads,
         context=values["context"],
         activations=values["activations"],
         cache=values["cache"],
     )
 
 
+def _tuned_threads(model: str, draft_model: str) -> int | None:
+    from guessahead.controller import saved
+    from guessahead.models.load import identity
+
+    tuned = saved.load(identity(model), identity(draft_model))
+    return None if tuned is None else tuned.threads
+
+
 def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
     """The second model, if one is named. Its context is its own: drafting ends where it is full."""
     if values["draft_model"] is None:
         return None
-    from guessahead.models.load import load
+    from guessahead.model import load
 
     return load(
         values["draft_model"],
@@ -251,5 +240,5 @@ _DEFAULTS: Final = {field.name: field.default for field in fields(GenerateOption
 
 def _default_note(name: str) -> str:
     default: object = _DEFAULTS[name]
-    shown = default is not None and default is not False and default != ()
+    shown = default not in ("auto", ()) and not any(default is each for each in (None, False, MISSING))
     return f"  [default: {default}]" if shown else ""

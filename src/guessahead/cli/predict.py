@@ -13,7 +13,8 @@ from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.measure.formulas import Costs, Forecast, Grid, Measured
+    from guessahead.measure.formulas import Costs, Forecast, Grid
+    from guessahead.report.measured import Measured
 
 _GAMMAS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 
@@ -67,7 +68,7 @@ def command(trace_file: Path | None, plot: Path | None, as_json: bool, **values:
 
 
 def _measured(trace_file: Path | None) -> Measured | None:
-    from guessahead.measure.formulas import from_trace
+    from guessahead.report.measured import from_trace
     from guessahead.report.trace import read_trace
 
     return None if trace_file is None else from_trace(read_trace(trace_file))

@@ -1,4 +1,4 @@
-"""What a person sees: the streamed answer, who guessed what, and the figures at the end."""
+"""What a person sees: the streamed answer, its guessed tokens in colour, and the figures at the end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from guessahead.measure.bench.comparison import predicted_tau
 from guessahead.text.stream import StreamDecoder
 
 if TYPE_CHECKING:
-    from guessahead.core.state import Chunk
     from guessahead.core.stats import Stats
     from guessahead.measure.bench.comparison import Comparison
     from guessahead.text.tokenizer import Tokenizer
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 _COLOURS: Final = ("green", "cyan", "magenta", "yellow")
 _CONTROLS: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
@@ -37,7 +36,7 @@ class Answer:
         self._write(chunk.text)
 
     def finish(self) -> None:
-        """Whatever was held back; and a line that was begun is ended."""
+        """Write what was held back, and end the line."""
         if self._last != "\n":
             self._write("\n")
 
@@ -48,7 +47,7 @@ class Answer:
             click.echo(self._marked(_printable(text), origin), nl=False, color=True)
 
     def _marked(self, text: str, origin: str) -> str:
-        """How the text shows who guessed it; here, not at all."""
+        """The text with a mark of its drafter; here without one."""
         return text
 
 
@@ -75,7 +74,7 @@ class MarkedAnswer(Answer):
         super().finish()
 
     def legend(self) -> str:
-        """Who guessed how many tokens of the answer, in the colours or marks of the answer."""
+        """How many tokens of the answer each drafter guessed, in the colours or marks of the answer."""
         parts = [f"the model {self._counts[TARGET]}"]
         parts += [self._marked(f"{origin} {self._counts[origin]}", origin) for origin in self._guessers()]
         return ", ".join(parts)
@@ -126,7 +125,7 @@ def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
     lines = []
     if stats.drafter != "none":
         alpha = "-" if stats.alpha is None else f"{stats.alpha:.2f}"
-        gamma = "as it pays" if stats.gamma is None else stats.gamma
+        gamma = "as it pays" if stats.gamma == "auto" else stats.gamma
         counts = f"{stats.num_drafted} guessed, {stats.num_tested} tested, {stats.num_accepted} accepted"
         note = f"; {stats.note}" if stats.note else ""
         lines.append((stats.drafter, f"alpha {alpha}: {counts} (gamma {gamma}){note}"))
@@ -134,7 +133,7 @@ def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
         predicted = predicted_tau(stats)
         note = "" if predicted is None else f" (predicted {predicted:.2f})"
         swept = f"{stats.num_passes} passes for {stats.num_decoded} tokens"
-        saved = f", {stats.num_sweeps_saved} weight sweeps saved" if stats.drafter != "none" else ""
+        saved = f", {stats.num_sweeps_saved} passes saved" if stats.drafter != "none" else ""
         lines.append(("passes", f"tau {stats.tau:.2f}{note}: {swept}{saved}"))
     if stats.gb_per_second is not None:
         lines.append(("memory", f"{stats.gb_per_second:.1f} GB/s of weights"))

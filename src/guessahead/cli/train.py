@@ -84,25 +84,26 @@ def command(
 ) -> None:
     """Make a draft head: a small layer that guesses from the model's own hidden states.
 
-    The model writes chats with itself, and the head learns to foresee them. With each test on texts it has
+    The model writes chats with itself, and the head learns to predict them. With each test on texts it has
     not seen, the head and a checkpoint are written: interrupt whenever you like, and run the same command to
     go on. Where the head is ready, the default drafter uses it. Needs torch (pip install torch).
     """
+    from guessahead.files import cache_dir
     from guessahead.heads.files import heads_dir
-    from guessahead.models import load as loading
-    from guessahead.models.download import cache_dir
+    from guessahead.model import load
+    from guessahead.models.load import resolve
     from guessahead.training import run
     from guessahead.training.target import Target
 
     if values["only_files"] and not values["files"]:
         raise ParameterError("--only-files needs --file")
     _check_torch()
-    path = loading.resolve(model)
+    path = resolve(model)
     target = Target.load(path)
     places = run.Places(
         data or cache_dir() / "training" / target.fingerprint, output or heads_dir() / target.fingerprint
     )
-    lm = loading.load(model, threads=values["threads"], context=min(1024, target.config.context_length))
+    lm = load(model, threads=values["threads"], context=min(1024, target.config.context_length))
     paths = []
     if not values["only_files"]:
         store = run.store_of(target, places.data)
@@ -140,7 +141,7 @@ def _learn(
 
 
 def _writing(wanted: int) -> Callable[[int], None]:
-    """Tells how far the writing is."""
+    """A callback that shows how far the writing is."""
     began, told = perf_counter(), -_TELL
 
     def tell(tokens: int) -> None:

@@ -56,22 +56,24 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
     user cache; GUESSAHEAD_TUNED names another one.
     """
     from guessahead.controller import saved as tuned
+    from guessahead.models.load import identity
 
+    names = identity(model), None if draft_model is None else identity(draft_model)
     if show and forget:
         raise ParameterError("--show and --forget contradict each other")
     if forget:
-        there = tuned.forget(model, draft_model)
+        there = tuned.forget(*names)
         click.echo("forgotten" if there else "nothing was saved", err=True)
         return
-    setting = tuned.load(model, draft_model)
+    setting = tuned.load(*names)
     candidates: Sequence[Candidate] = ()
     if not show:
         setting, candidates = _tune(model, draft_model, values)
-        tuned.save(model, draft_model, setting)
+        tuned.save(*names, setting)
     if setting is None:
-        raise ParameterError(f"nothing is saved for {tuned.key(model, draft_model)}")
+        raise ParameterError(f"nothing is saved for {tuned.key(*names)}")
     if values["as_json"]:
-        click.echo(json.dumps({"key": tuned.key(model, draft_model), **asdict(setting)}))
+        click.echo(json.dumps({"key": tuned.key(*names), **asdict(setting)}))
     else:
         _print(setting, candidates)
         click.echo(f"{'kept in' if show else 'saved in'} {tuned.path()}", err=True)
@@ -79,10 +81,10 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
 
 def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[Tuned, Sequence[Candidate]]:
     from guessahead.controller.saved import Tuned
+    from guessahead.engines.machine import package_version
     from guessahead.measure.bench.lock import alone
-    from guessahead.measure.bench.provenance import package_version
     from guessahead.measure.tune import best, largest_draft
-    from guessahead.models.load import load
+    from guessahead.model import load
 
     prompts = _prompts(values["prompts"], values["num_prompts"])
     with alone(lambda line: click.echo(line, err=True)), measuring.progress_bar() as bar:
@@ -104,7 +106,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
         v={str(rows): v for rows, v in passes.v.points.items()},
         plain_tokens_per_second=1.0 / passes.seconds,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=package_version("guessahead"),
+        version=package_version(),
     ), candidates
 
 
@@ -120,16 +122,17 @@ def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
 
 def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassTimes, int]:
     """The model with the number of threads that makes one-row passes fastest."""
-    from guessahead.measure.bench.provenance import usable_cores
+    from guessahead.engines.machine import usable_cores
     from guessahead.measure.costs import measure_passes
-    from guessahead.models.load import load
+    from guessahead.model import load
+    from guessahead.runners.solo import solo
 
     cores = usable_cores()
     counts = [threads] if threads else sorted({cores, max(cores // 2, 1)}, reverse=True)
     tried = []
     for count in counts:
         lm = load(model, threads=count)
-        tried.append((lm, measure_passes(lm.engine, progress=bar(f"{count} threads")), count))
+        tried.append((lm, measure_passes(solo(lm.runner).engine, progress=bar(f"{count} threads")), count))
     return min(tried, key=lambda each: each[1].seconds)
 
 
@@ -143,6 +146,7 @@ def _candidates(
 ) -> list[Candidate]:
     from guessahead.drafters import registry
     from guessahead.measure.tune import measure_drafter, plain_answers
+    from guessahead.runners.solo import solo
 
     answers: list[Answer] = plain_answers(lm, prompts, values["max_tokens"], bar("plain answers"))
     if not answers:
@@ -155,7 +159,7 @@ def _candidates(
         candidate = measure_drafter(
             name,
             lambda checked=checked: measuring.make_drafter(lm, checked),  # type: ignore[misc]
-            lm.engine,
+            solo(lm.runner).engine,
             answers,
             passes,
             gamma=values["gamma"],

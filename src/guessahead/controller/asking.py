@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from guessahead.controller.gate import ChainGate, best_chain
 from guessahead.controller.members import SMALL_LAG, Guesses, Member
+from guessahead.controller.stopping import best_chain, stop_rule
 from guessahead.core import tree
+from guessahead.types import Ask
 
 if TYPE_CHECKING:
     from guessahead.controller.pass_costs import Curve
     from guessahead.controller.running import Pace, Trials
-    from guessahead.types import Choice
+    from guessahead.drafters.base import Drafter
+    from guessahead.types import ChoiceContext, Draft, Draws, StopRule
+
+Result = TypeVar("Result")
+Asking: TypeAlias = "Generator[tuple[Drafter, Ask], tuple[Draft, float], Result]"
 
 # A drafter without a known prior is trusted with one guess at first, and two more for each that was right.
 TRUSTED_HITS: Final = 6
@@ -33,19 +38,21 @@ class Step:
     """What is known when a step is decided.
 
     limit: most guesses. price: tokens that a second is worth. curve: what passes cost here.
-    num_left: tokens still wanted. found: the guesses so far; value: tokens that the best of them gain;
-        promised: the same by the estimates alone.
+    least_probability, draws: see `Ask`. num_left: tokens still wanted. found: the guesses so far;
+    value: tokens that the best of them gain; promised: the same by the estimates alone.
     served: a drafter that pays for every guess was asked because it pays.
     asked_seconds: what the drafters took. promises: of those that pay for every guess and were asked: tokens
         that they were to bring, and that the others had found before.
     """
 
-    choice: Choice
+    context: ChoiceContext
     limit: int
     price: float
     curve: Curve
     num_left: int
     found: Guesses
+    least_probability: float = 0.0
+    draws: Draws | None = None
     value: float = 0.0
     promised: float = 0.0
     served: bool = False
@@ -79,10 +86,10 @@ def trust(member: Member, limit: int) -> int:
 class Asker:
     """Asks the drafters of one generation."""
 
-    def __init__(self, clock: Callable[[], float], pace: Pace, trials: Trials) -> None:
-        self._clock, self._pace, self._trials = clock, pace, trials
+    def __init__(self, pace: Pace, trials: Trials) -> None:
+        self._pace, self._trials = pace, trials
 
-    def ask_free(self, member: Member, step: Step) -> None:
+    def ask_free(self, member: Member, step: Step) -> Asking[None]:
         """A drafter whose question costs the same however much it guesses."""
         pays = member.gain > step.price * member.ask_seconds
         if pays:
@@ -95,24 +102,24 @@ class Asker:
             member.reason = "asked on trial"
             member.decline()
         asked_before = step.asked_seconds
-        self._ask(member, step, step.limit, 0, 0.0)
+        yield from self._ask(member, step, step.limit, 0, 0.0)
         if pays and member.track.num_hits == 0:  # nothing but its first credit says so
             self._trials.owe(step.asked_seconds - asked_before)
 
     def offer(self, member: Member, step: Step) -> Offer:
         """What a drafter that pays for every guess would bring, were it the only one."""
-        curve, lag = step.curve, member.drafter.lag(step.choice)
+        curve, lag = step.curve, member.drafter.lag(step.context)
         each = member.guess_seconds
         if each is None:
             each = member.drafter.relative_cost * curve.seconds
         behind = max(lag - 1, 0) * (member.read_seconds or each * self._read_share(curve.seconds))
-        gain = best_chain(1.0, member.track, 0, step.limit, each, step.price, curve)
+        gain = best_chain(member.track, step.limit, each, step.price, curve)
         drafts = max(1.0, min(CATCH_UP_DRAFTS, step.num_left / TOKENS_PER_DRAFT))
         behind_share = behind / (drafts if lag > SMALL_LAG else 1.0)
         worth = gain - step.price * (behind_share + self._pace.handling_seconds)
         return Offer(member, worth + member.surplus.mean, each, behind, lag)
 
-    def ask_paid(self, offer: Offer, step: Step) -> bool:
+    def ask_paid(self, offer: Offer, step: Step) -> Asking[bool]:
         """Take an offer, if it is worth more than what is there already. Says whether guesses came."""
         member, curve = offer.member, step.curve
         cap = trust(member, step.limit)
@@ -136,13 +143,20 @@ class Asker:
             if member.probing:
                 promised = member.track.mean - step.price * cost
             step.promises.append((member, promised, step.value))
-        member.drafter.gate = ChainGate(member.track, cap, offer.each, step.price, curve)
-        return self._ask(member, step, cap, offer.lag, offer.each)
+        stop = stop_rule(member.track, cap, offer.each, step.price, curve)
+        return (yield from self._ask(member, step, cap, offer.lag, offer.each, stop))
 
-    def _ask(self, member: Member, step: Step, most: int, lag: int, expected: float) -> bool:
-        started = self._clock()
-        draft = member.drafter.propose(step.choice, most)
-        seconds = self._clock() - started
+    def _ask(
+        self,
+        member: Member,
+        step: Step,
+        most: int,
+        lag: int,
+        expected: float,
+        stop: StopRule | None = None,
+    ) -> Asking[bool]:
+        ask = Ask(step.context, most, stop, step.least_probability, step.draws)
+        draft, seconds = yield member.drafter, ask
         step.asked_seconds += seconds
         member.learn_costs(seconds, tree.height(draft) if len(draft) else 0, lag, expected)
         if len(draft):

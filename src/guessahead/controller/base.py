@@ -1,56 +1,50 @@
-"""Who decides how much to guess: what the loop asks of it, and the simplest answer, a fixed gamma."""
+"""Deciding how much to guess: the simplest policy, a fixed number of guesses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 
 from guessahead.errors import StateError
-from guessahead.types import Draft, Verdict
+from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, Verdict
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.types import Choice
-
-NOTHING: Final = Draft()
-
-
-class Policy(Protocol):
-    """What the loop asks of whoever decides how much to guess."""
-
-    def draft(self, choice: Choice, budget: int) -> Draft:
-        """The guesses of this step, at most `budget`."""
-
-    def observe(
-        self, verdict: Verdict, num_rows: int, context: int, pass_seconds: float, seconds: float
-    ) -> None:
-        """What became of them.
-
-        num_rows: of the pass, behind `context` cached tokens. seconds: of the whole step.
-        """
-
-    def why(self) -> dict[str, Any] | None:
-        """The reasons of the last `draft`, ready for JSON, if they were asked for."""
+    from guessahead.protocols import Proposer
+    from guessahead.types import Draws
 
 
 class FixedGamma:
-    """Always as much as allowed."""
+    """The policy that always asks its drafter for the same number of guesses."""
 
-    def __init__(self, drafter: Drafter, gamma: int) -> None:
-        self._drafter, self._gamma = drafter, gamma
+    def __init__(self, drafter: Drafter, gamma: int, draws: Draws | None = None) -> None:
+        """draws: passed on with every question."""
+        self._drafter, self._gamma, self._draws = drafter, gamma, draws
+        self._ask: Ask | None = None
+        self._draft = NO_DRAFT
 
-    def draft(self, choice: Choice, budget: int) -> Draft:
+    def begin(self, context: ChoiceContext, budget: int) -> None:
         budget = min(budget, self._gamma)
-        if budget <= 0:
-            return NOTHING
-        draft = self._drafter.propose(choice, budget)
-        if len(draft) > budget:
+        self._ask = Ask(context, budget, draws=self._draws) if budget > 0 else None
+        self._draft = NO_DRAFT
+
+    def ask(self) -> tuple[Proposer, Ask] | None:
+        return None if self._ask is None else (self._drafter, self._ask)
+
+    def answer(self, draft: Draft, seconds: float) -> None:
+        asked, self._ask = self._ask, None
+        if asked is None:
+            raise StateError("nothing was asked")
+        if len(draft) > asked.budget:
             raise StateError(
-                f"drafter {self._drafter.name!r} proposed {len(draft)} tokens; {budget} were allowed"
+                f"drafter {self._drafter.name!r} proposed {len(draft)} tokens; {asked.budget} were allowed"
             )
-        return draft
+        self._draft = draft
+
+    def draft(self) -> Draft:
+        return self._draft
 
     def observe(
-        self, verdict: Verdict, num_rows: int, context: int, pass_seconds: float, seconds: float
+        self, verdict: Verdict, num_rows: int, context_length: int, pass_seconds: float, seconds: float
     ) -> None:
         """Nothing is learned."""
 

@@ -17,21 +17,22 @@ The controller never changes what comes out, only how soon.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from guessahead.controller.asking import Asker, Offer, Step, trust
-from guessahead.controller.base import NOTHING
+from guessahead.controller.asking import Asker, Asking, Offer, Step, trust
 from guessahead.controller.members import ASK_MEMORY, Guesses, Member, follow
 from guessahead.controller.reasons import reasons
 from guessahead.controller.running import Pace, Trials
 from guessahead.controller.surplus import Surplus
 from guessahead.core import tree
+from guessahead.errors import StateError
+from guessahead.types import NO_DRAFT
 
 if TYPE_CHECKING:
     from guessahead.controller.pass_costs import Curve, PassCosts
     from guessahead.drafters.base import Drafter
-    from guessahead.types import Choice, Draft, Verdict
+    from guessahead.protocols import Proposer
+    from guessahead.types import Ask, ChoiceContext, Draft, Draws, Verdict
 
 # Most nodes of a draft. Beyond, even certain guesses gain little on a CPU: v rises as fast as the tokens do.
 MAX_NODES: Final = 24
@@ -48,70 +49,84 @@ class Controller:
         self,
         drafter: Drafter,
         costs: PassCosts,
-        clock: Callable[[], float],
         *,
         most: int = MAX_NODES,
         max_tokens: int = 1 << 30,
         explain: bool = False,
+        draws: Draws | None = None,
     ) -> None:
         """costs: of the target, shared with other generations. most: nodes of a draft.
 
-        max_tokens: of the generation. explain: keep reasons for `why`.
+        max_tokens: of the generation. explain: keep reasons for `why`. draws: passed on with every question.
         """
         members = [Member(member) for member in drafter.members]
         self._free = [member for member in members if not member.drafter.pays_per_guess]
         self._paid = [member for member in members if member.drafter.pays_per_guess]
         self._costs, self._most, self._left = costs, most, max_tokens
-        self._explain = explain
+        self._explain, self._draws = explain, draws
         self._why: dict[str, Any] | None = None
         self._pace, self._trials = Pace(), Trials()
-        self._asker = Asker(clock, self._pace, self._trials)
+        self._asker = Asker(self._pace, self._trials)
         self._last_count = 0
         self._current: Guesses | None = None
         self._step: Step | None = None
         self._checked = Surplus()  # of guesses that were verified
+        self._asking: Asking[None] | None = None
+        self._question: tuple[Drafter, Ask] | None = None
+        self._nodes: list[int] = []
         # Guesses still open from earlier steps, and the node reached.
         self._older: tuple[Guesses, int] | None = None
 
     # --- before the pass ---
 
-    def draft(self, choice: Choice, budget: int) -> Draft:
-        self._current = None
+    def begin(self, context: ChoiceContext, budget: int) -> None:
+        self._current, self._step, self._nodes = None, None, []
+        self._asking = self._question = None
         self._trials.begin()
-        self._step = None
-        curve = self._costs.curve(len(choice.history))
+        curve = self._costs.curve(len(context.history))
         limit = min(budget, self._most, 2 * self._last_count + 8)
         if limit <= 0 or self._pace.num_steps == 0 or curve is None:
             if self._explain:
                 self._why = {"plain": "the first token, the last one, or no pass measured yet"}
-            return NOTHING
+            return
         price = max(self._pace.rate, 1.0 / (curve.seconds + self._pace.rest_seconds))
-        step = Step(choice, limit, price, curve, self._left, Guesses())
-        nodes = self._ask(step)
-        for member in self._free:
-            member.gain += (max(step.value, 0.0) - member.gain) * (1 - ASK_MEMORY)
-        self._current = step.found if step.found.tokens else None
-        self._step = step
-        if self._explain:
-            self._why = reasons(step, (*self._free, *self._paid), nodes)
-        self._last_count = len(nodes)
-        return step.found.pick(nodes) if nodes else NOTHING
+        least = _least_probability(price, curve)
+        self._step = Step(context, limit, price, curve, self._left, Guesses(), least, self._draws)
+        self._asking = self._ask(self._step)
+        self._question = next(self._asking, None)
 
-    def _ask(self, step: Step) -> list[int]:
-        """Ask whom it pays to ask; returns the guesses to verify.
+    def ask(self) -> tuple[Proposer, Ask] | None:
+        return self._question
+
+    def answer(self, draft: Draft, seconds: float) -> None:
+        if self._asking is None:
+            raise StateError("nothing was asked")
+        try:
+            self._question = self._asking.send((draft, seconds))
+        except StopIteration:
+            self._asking = self._question = None
+
+    def draft(self) -> Draft:
+        return self._step.found.pick(self._nodes) if self._step and self._nodes else NO_DRAFT
+
+    def _ask(self, step: Step) -> Asking[None]:
+        """Ask whom it pays to ask, and choose the guesses to verify.
 
         Those that pay for every guess come last, the most promising first, each if it promises more (after
         one of its kind: much more) than what the others have found.
         """
-        least = _least_chance(step.price, step.curve)
         for member in self._free:
-            member.drafter.least_chance = least
-            self._asker.ask_free(member, step)
+            yield from self._asker.ask_free(member, step)
         nodes = self._choose(step)
         for offer in self._offers(step):
-            if step.found.drawn is None and self._asker.ask_paid(offer, step):
+            if step.found.drawn is None and (yield from self._asker.ask_paid(offer, step)):
                 nodes = self._choose(step)
-        return nodes
+        for member in self._free:
+            member.gain += (max(step.value, 0.0) - member.gain) * (1 - ASK_MEMORY)
+        self._current = step.found if step.found.tokens else None
+        self._nodes, self._last_count = nodes, len(nodes)
+        if self._explain:
+            self._why = reasons(step, (*self._free, *self._paid), nodes)
 
     def _offers(self, step: Step) -> list[Offer]:
         offers = [self._asker.offer(member, step) for member in self._paid if not member.resting()]
@@ -149,14 +164,14 @@ class Controller:
     # --- after the pass ---
 
     def observe(
-        self, verdict: Verdict, num_rows: int, context: int, pass_seconds: float, seconds: float
+        self, verdict: Verdict, num_rows: int, context_length: int, pass_seconds: float, seconds: float
     ) -> None:
         num_tokens = len(verdict.token_ids)
         self._left -= num_tokens
         if self._pace.num_steps == 0:
             self._pace.prompt(num_rows, pass_seconds)
             return
-        plain = self._costs.update(num_rows, context, pass_seconds)
+        plain = self._costs.update(num_rows, context_length, pass_seconds)
         if self._step is not None:
             self._settle(self._step, num_tokens, pass_seconds, seconds)
         plain_seconds = plain.seconds if plain else seconds
@@ -191,7 +206,7 @@ class Controller:
         return self._why
 
 
-def _least_chance(price: float, curve: Curve) -> float:
+def _least_probability(price: float, curve: Curve) -> float:
     """Less likely guesses cannot pay: each row costs at least as much as the cheapest of the first ones."""
     few = min(CHEAPEST_OF, len(curve.v) - 2)
     return LEAST_SHARE * price * curve.seconds * (curve.v[1 + few] - 1.0) / max(few, 1)

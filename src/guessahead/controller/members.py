@@ -104,7 +104,7 @@ class Guesses:
             self._found = {(parent, token): parent + 1 for parent, token in enumerate(self.tokens, -1)}
             self._chain = None
         track, depths, reach = member.track, self.depths, self.reach
-        confidence = [UNKNOWN] * len(draft) if draft.confidence is None else draft.confidence.tolist()
+        confidence = [UNKNOWN] * len(draft) if draft.probabilities is None else draft.probabilities.tolist()
         parents = None if draft.parents is None else draft.parents.tolist()
         own: list[int] = []
         for i, token in enumerate(draft.token_ids.tolist()):
@@ -127,14 +127,14 @@ class Guesses:
                 reach[node] = before * min(1.0 - (1.0 - known) * (1.0 - chance), MOST)
                 self.sources[node].append((member, confidence[i]))
             own.append(node)
-        if draft.dists is not None:
+        if draft.distributions is not None:
             self.drawn = draft, own
 
     def _add_chain(self, draft: Draft, member: Member) -> None:
         """The same for a chain that comes first, without looking for what is there."""
         self._chain = draft
         num = len(draft)
-        confidence = [UNKNOWN] * num if draft.confidence is None else draft.confidence.tolist()
+        confidence = [UNKNOWN] * num if draft.probabilities is None else draft.probabilities.tolist()
         self.tokens = draft.token_ids.tolist()
         self.parents = list(range(-1, num - 1))
         self.depths = list(range(num))
@@ -144,7 +144,7 @@ class Guesses:
         for depth, sure in enumerate(confidence):
             reach *= chance_of(sure, depth)
             self.reach.append(reach)
-        if draft.dists is not None:
+        if draft.distributions is not None:
             self.drawn = draft, list(range(num))
 
     def by_reach(self) -> list[int]:
@@ -161,7 +161,7 @@ class Guesses:
             return replace(draft, origins=(self.sources[nodes[0]][-1][0].drafter.name,) * len(draft))
         if self._chain is not None:
             chain, num = self._chain, len(nodes)
-            sure = None if chain.confidence is None else chain.confidence[:num]
+            sure = None if chain.probabilities is None else chain.probabilities[:num]
             return Draft(chain.token_ids[:num], None, sure, (self.sources[0][0][0].drafter.name,) * num)
         nodes = sorted(nodes)
         new = {node: i for i, node in enumerate(nodes)}

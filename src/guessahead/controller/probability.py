@@ -8,12 +8,14 @@ bucket they fall into.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
-# Buckets by confidence: lower edges. Finer at the top, where long chains are won or lost.
-EDGES: Final = (0.0, 0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96)
+from guessahead.drafters.base import EDGES, MEAN_PRIOR, STATED_PRIOR, Prior
+
 _FINE: Final = 64  # the look-up table from confidence to bucket
 _BUCKET: Final = tuple(sum(i / _FINE >= edge for edge in EDGES) - 1 for i in range(_FINE + 1))
+_spread = itemgetter(*_BUCKET)  # from a value per bucket to one per entry of the look-up table
 
 # How many observations the prior of a bucket is worth at first: one that was measured, and the bare
 # confidence of a drafter that nobody knows.
@@ -28,9 +30,7 @@ RECENT_SURPRISE: Final = 2.5
 # Nothing is certain: a chain of sure guesses must still end somewhere.
 MOST: Final = 0.985
 
-# A drafter that was never seen: how often its guesses are right, worth so many observations. Published pairs
-# of models lie between 0.55 and 0.9; too low a start would never ask, and asking corrects itself.
-MEAN_PRIOR: Final = 0.7
+# How many observations the mean prior of a drafter is worth.
 MEAN_PRIOR_WEIGHT: Final = 3.0
 # That the likeliest guess for a position is the right one, if one is: taken for granted, worth so many
 # positions.
@@ -38,12 +38,6 @@ MAIN_PRIOR_WEIGHT: Final = 3.0
 LONG_MEMORY: Final = 0.995  # some two hundred guesses: steady text deserves a steady estimate
 SHORT_MEMORY: Final = 0.92
 TURN: Final = 2.5  # standard deviations between both: then the text has turned and the long memory is wrong
-
-# Chance by bucket: for the first guess, and for later ones.
-Prior = tuple[tuple[float, ...], tuple[float, ...]]
-_MIDDLES: Final = tuple((low + high) / 2 for low, high in zip(EDGES, (*EDGES[1:], 1.0), strict=True))
-TRUE_TO_ITS_WORD: Final[Prior] = (_MIDDLES, _MIDDLES)
-"""The prior of a drafter whose confidence is a measured chance."""
 
 
 class Track:
@@ -70,7 +64,7 @@ class Track:
 
     def __init__(self, prior: Prior | None = None, mean: float = MEAN_PRIOR) -> None:
         """prior: None = the confidence itself, for want of anything better. mean: the first `mean`."""
-        first, later = prior or TRUE_TO_ITS_WORD
+        first, later = prior or STATED_PRIOR
         weight = UNKNOWN_WEIGHT if prior is None else PRIOR_WEIGHT
         self._of_bucket = [*first, *later]
         self._tried = [weight] * len(self._of_bucket)
@@ -97,6 +91,11 @@ class Track:
         """The chance that a guess is right given that its parent is. depth: 0 = the next token."""
         chance = self._of_bucket[_index(confidence, depth)] * self._ratio
         return chance if chance < MOST else MOST
+
+    def calibration(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """`chance` as tables (see `StopRule`): for the first guess, and for later ones."""
+        chances = [min(chance * self._ratio, MOST) for chance in self._of_bucket]
+        return _spread(chances[: len(EDGES)]), _spread(chances[len(EDGES) :])
 
     def record(self, confidence: float, depth: int, hit: bool) -> None:
         """A guess whose parent was right was right, or was not."""

@@ -6,7 +6,6 @@ decides how fast a text comes out. A file that cannot be read counts as empty.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -14,10 +13,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from guessahead.engines.machine import cpu_model, package_version, usable_cores
 from guessahead.errors import ModelError
-from guessahead.measure.bench.provenance import cpu_model, package_version, usable_cores
-from guessahead.models import catalogue
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir, write_whole
 
 FILE_VARIABLE: Final = "GUESSAHEAD_TUNED"
 
@@ -53,8 +51,8 @@ def path() -> Path:
 
 
 def key(model: str, draft_model: str | None = None) -> str:
-    """What a setting is kept under: both models (names, or absolute paths) and the machine."""
-    names = " + ".join(_identity(name) for name in (model, draft_model) if name is not None)
+    """What a setting is kept under: both models (catalogue names, or absolute paths) and the machine."""
+    names = " + ".join(name for name in (model, draft_model) if name is not None)
     return f"{names} on {cpu_model()}, {usable_cores()} cores"
 
 
@@ -69,7 +67,7 @@ def load(model: str, draft_model: str | None = None) -> Tuned | None:
     found = Tuned(**entry)
     counts = (found.threads, found.max_draft)
     sound = isinstance(found.drafter, str) and all(isinstance(n, int) and n > 0 for n in counts)
-    return found if sound and found.version == package_version("guessahead") else None
+    return found if sound and found.version == package_version() else None
 
 
 def save(model: str, draft_model: str | None, setting: Tuned) -> Path:
@@ -87,10 +85,6 @@ def forget(model: str, draft_model: str | None = None) -> bool:
     return found
 
 
-def _identity(name: str) -> str:
-    return name if name in catalogue.entries() else str(Path(name).expanduser().absolute())
-
-
 def _entries() -> dict[str, Any]:
     try:
         entries = json.loads(path().read_text(encoding="utf-8"))
@@ -100,14 +94,9 @@ def _entries() -> dict[str, Any]:
 
 
 def _write(entries: Mapping[str, Any]) -> None:
-    """Replace the file in one step, so that nobody reads half of it."""
     target = path()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(target)
+        write_whole(target, json.dumps(entries, indent=1) + "\n")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise ModelError(f"{target} cannot be written: {error.strerror or error}") from error

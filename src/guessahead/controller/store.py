@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir, write_whole
 
 if TYPE_CHECKING:
-    from guessahead.engines.base import Engine
+    from guessahead.protocols import Engine
 
 # Passes after which a process writes what it learned, and after as many again each time it has doubled.
 FIRST_WRITE: Final = 128
@@ -41,14 +40,9 @@ def keep(engine: Engine) -> None:
     if costs is None or path is None or costs.num_measured < 2 * _written.get(engine, FIRST_WRITE // 2):
         return
     _written[engine] = costs.num_measured
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_text(json.dumps(costs.to_json()), encoding="utf-8")
-            os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(path, json.dumps(costs.to_json()))
 
 
 def _read(engine: Engine) -> PassCosts | None:
@@ -62,15 +56,14 @@ def _read(engine: Engine) -> PassCosts | None:
 
 
 def _path(engine: Engine) -> Path | None:
-    """The engine's file; None for engines that do not say what their costs depend on (`calibration_key`)."""
-    key = getattr(engine, "calibration_key", None)
-    if not isinstance(key, str):
-        return None
+    """The engine's file; None for engines that do not say what their costs depend on (`cost_key`)."""
     info = engine.info
+    if not info.cost_key:
+        return None
     try:
         release = version("guessahead")
     except PackageNotFoundError:
         release = ""
-    identity = "\0".join((key, info.name, info.architecture, str(info.bytes_per_pass), release))
+    identity = "\0".join((info.cost_key, info.name, info.architecture, str(info.bytes_per_pass), release))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return cache_dir() / "costs" / f"{digest}.json"

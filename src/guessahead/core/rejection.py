@@ -1,41 +1,41 @@
-"""The classic rule: guesses drawn by chance, and kept by chance, so that only the law of the text is plain's.
+"""The classic rule: guesses are sampled and accepted at random; only the distribution of the text is kept.
 
-A guess x that was drawn from q is kept with probability min(1, p(x) / q(x)), p being the distribution of the
-target after all filters. The first one that is not kept is replaced by a draw from max(p - q, 0), normalised,
-and the guesses behind it are dropped. What comes out is distributed as p, whatever q is, and a guess is kept
-with probability sum of min(p, q), the most that any rule reaches. (Leviathan, Kalman, Matias 2023, algorithm
-1 and theorem 3.5; Chen et al. 2023, algorithm 2.)
+A guess x that was sampled from q is accepted with probability min(1, p(x) / q(x)), p being the distribution
+of the target after all filters. The first one that is not accepted is replaced by a sample from max(p - q,
+0), normalised, and the guesses behind it are dropped. What comes out is distributed as p, whatever q is, and
+a guess is accepted with probability sum of min(p, q), the most that any rule reaches. (Leviathan, Kalman,
+Matias 2023, algorithm 1 and theorem 3.5; Chen et al. 2023, algorithm 2.)
 
-It holds only if a guess, once drawn, is tested: a drafter or controller that drops one because of what it is
-shifts the law. So a drawn draft is a chain that is verified whole, and how far to draw is decided before each
-draw. A guess that was not drawn has q = 1: it is kept with probability p(x), else replaced by a draw from the
-rest of p. Drawing from p and looking whether the guess came out does both at once, and that is what `choose`
-does; so drafts without `dists` are left to it, trees included.
+It holds only if a guess, once sampled, is tested: a drafter or controller that drops one because of what it
+is shifts the distribution. So a sampled draft is a chain that is verified whole, and how far to draft is
+decided before each sample. A guess that was not sampled has q = 1: it is accepted with probability p(x),
+else replaced by a sample from the rest of p. Sampling from p and looking whether the guess came out does
+both at once, and that is what `choose` does; so drafts without `distributions` are left to it, trees
+included.
 
-Greedy settings leave nothing to chance, and this file to rest.
+Greedy settings leave nothing to sample, and this rule is then not used.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from guessahead.core import sampling
-from guessahead.errors import ParameterError, StateError
+from guessahead.core.exact_math import uniforms
+from guessahead.errors import StateError
 
 if TYPE_CHECKING:
-    from guessahead.drafters.base import Drafter
-    from guessahead.engines.base import PassOutput
-    from guessahead.types import Choice, Draft, Float64
+    from guessahead.protocols import PassOutput
+    from guessahead.types import Acceptance, ChoiceContext, Draft, Draws, Float64, Int32
 
 
-IDENTICAL: Final = "identical"
-REJECTION: Final = "rejection"
-ACCEPTANCES: Final = (IDENTICAL, REJECTION)
-"""The ways of acceptance: the text of plain decoding, or only its law."""
+IDENTICAL: Final[Acceptance] = "identical"
+REJECTION: Final[Acceptance] = "rejection"
+ACCEPTANCES: Final[tuple[Acceptance, ...]] = (IDENTICAL, REJECTION)
+"""The ways of acceptance: the text of plain decoding, or only its distribution."""
 
 
 class Use(IntEnum):
@@ -44,85 +44,54 @@ class Use(IntEnum):
     GUESS = 1
     TEST = 2
     REPLACEMENT = 3
-
-
-class Draws(Protocol):
-    """Draws lots. Each (use, start, depth) has one number, independent of all others.
-
-    start: tokens committed when the step began; depth: the guess of the draft, from 0. No two steps begin at
-    the same length, so a guess that was dropped leaves no trace in a later one.
-    """
-
-    def pick(self, use: Use, weights: Float64, start: int, depth: int) -> int:
-        """An index, with probability weights[index] / sum of weights."""
-
-    def passes(self, use: Use, chance: float, start: int, depth: int) -> bool:
-        """True with probability `chance` (above 1: always)."""
+    BONUS = 4
 
 
 class HashDraws:
     """The draws of one generation: a function of its seed, as the noise of `choose` is."""
 
-    def __init__(self, choice: Choice) -> None:
-        self._seed, self._stream = sampling.resolved_seed(choice), choice.stream
+    def __init__(self, context: ChoiceContext) -> None:
+        self._seed, self._stream = sampling.resolved_seed(context), context.stream
 
-    def pick(self, use: Use, weights: Float64, start: int, depth: int) -> int:
+    def pick(self, use: int, weights: Float64, start: int, depth: int) -> int:
         reached = np.cumsum(weights)
         index = int(np.searchsorted(reached, self._uniform(use, start, depth) * reached[-1], side="right"))
         # A number that rounds to the whole sum belongs to the last index that has any weight.
         return min(index, int(np.searchsorted(reached, reached[-1])))
 
-    def passes(self, use: Use, chance: float, start: int, depth: int) -> bool:
-        return self._uniform(use, start, depth) < chance
+    def passes(self, use: int, probability: float, start: int, depth: int) -> bool:
+        return self._uniform(use, start, depth) < probability
 
-    def _uniform(self, use: Use, start: int, depth: int) -> float:
-        stream = self._stream + (use << 32)  # those of `choose` are below 2**32
-        return float(sampling.uniforms(self._seed, stream, start, depth)[0])
-
-
-def equip(drafter: Drafter, draws: Draws | None) -> None:
-    """Tell a drafter, and those it consists of, whether its guesses are to be drawn. Errors: as `check`."""
-    if draws is not None:
-        check(drafter)
-    for each in (drafter, *drafter.members):
-        each.draws = draws
+    def _uniform(self, use: int, start: int, depth: int) -> float:
+        stream = self._stream + (int(use) << 32)  # those of `choose` are below 2**32
+        return float(uniforms(self._seed, stream, start, depth)[0])
 
 
-def check(drafter: Drafter) -> None:
-    """Raises ParameterError for a model that guesses and cannot say from which distribution."""
-    for each in (drafter, *drafter.members):
-        if each.pays_per_guess and not each.gives_dists:
-            way = f" ({each.note})" if each.note else ""
-            raise ParameterError(
-                f"drafter {each.name!r}{way} does not draw its guesses from a known distribution, which "
-                "acceptance 'rejection' needs: take acceptance 'identical' or another drafter"
-            )
+class RejectionJudge:
+    """Judges sampled drafts by the classic rule; others as `choose` does."""
 
+    needs_all_logits = False  # sampled drafts come with all logits in any case
 
-def is_drawn(drafter: Drafter) -> bool:
-    """Whether guesses are drawn, so that the text is not plain decoding's; others are left to `choose`."""
-    return any(each.gives_dists for each in (drafter, *drafter.members))
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
 
-
-def settle(draft: Draft, choice: Choice, output: PassOutput, last: int, draws: Draws | None) -> PassOutput:
-    """The output with the target's choices along a drawn draft made by the classic rule; else as it is.
-
-    last: row of the last committed token; the draft's rows follow it, and all have logits.
-    """
-    if draft.dists is None:
-        return output
-    logits, token_ids = output.logits, draft.token_ids
-    if draws is None or draft.parents is not None or len(draft.dists) != len(draft) or logits is None:
-        raise StateError("a drawn draft is a chain with one distribution a guess, made when asked for")
-    chosen = np.full_like(output.chosen, -1)
-    start = len(choice.history)
-    for depth, q in enumerate(draft.dists):
-        p = sampling.probabilities(logits[last + depth], choice, token_ids[:depth])
-        chosen[last + depth] = _judge(int(token_ids[depth]), p, q, draws, (start, depth))
-        if chosen[last + depth] != token_ids[depth]:
-            return replace(output, chosen=chosen)
-    chosen[last + len(draft)] = output.chosen[last + len(draft)]
-    return replace(output, chosen=chosen)
+    def chosen(self, draft: Draft, context: ChoiceContext, output: PassOutput, last: int) -> Int32:
+        """As core/step.py's Judge. Raises StateError for a sampled draft that cannot be judged."""
+        if draft.distributions is None:
+            return output.chosen[last:]
+        logits, token_ids = output.logits, draft.token_ids
+        if draft.parents is not None or len(draft.distributions) != len(draft) or logits is None:
+            raise StateError("a sampled draft is a chain with one distribution for each guess")
+        chosen = np.full(len(draft) + 1, -1, np.int32)
+        start = len(context.history)
+        for depth, q in enumerate(draft.distributions):
+            p = sampling.probabilities(logits[last + depth], context, token_ids[:depth])
+            chosen[depth] = _judge(int(token_ids[depth]), p, q, self._draws, (start, depth))
+            if chosen[depth] != token_ids[depth]:
+                return chosen
+        p = sampling.probabilities(logits[last + len(draft)], context, token_ids)
+        chosen[-1] = self._draws.pick(Use.BONUS, p, start, len(draft))
+        return chosen
 
 
 def _judge(guess: int, p: Float64, q: Float64, draws: Draws, place: tuple[int, int]) -> int:

@@ -1,11 +1,11 @@
 """`choose`: from a row of logits to one token. The parameters' ranges, and the plain twin of the native rule.
 
-The rule is a pure function of the logits and of a `Choice`, so verification applies it along a drafted path
-and finds exactly what plain decoding would have chosen. This file is its definition: native/choose/
+The rule is a pure function of the logits and of a `ChoiceContext`, so verification applies it along a drafted
+path and finds exactly what plain decoding would have chosen. This file is its definition: native/choose
 skips work, but yields the same token for every row, to the bit. All arithmetic is float64 (IEEE 754, round
-to nearest even), each operation is rounded by itself, and `exp` and `log` are the two functions below.
+to nearest even), each operation is rounded by itself, and `exp` and `log` are those of exact_math.py.
 
-History H = choice.history + path; output = H[prompt_length:]; position = len(H), the index of the new token.
+History H = context.history + path; output = H[prompt_length:]; position = len(H), the index of the new token.
 Ids outside the row (in history, biases or eos_ids) are ignored.
 
 1. Adjusted logits l. Start from the logit; NaN counts as -inf, +inf as the largest float32.
@@ -32,9 +32,6 @@ Ids outside the row (in history, biases or eos_ids) are ignored.
    (the finaliser of splitmix64: Steele, Lea, Flood 2014, in the variant 13 of Stafford; the second key makes
    the sequences of different positions unrelated, not shifts of each other).
 
-Where choice.forced holds tokens, they are taken first, whatever the logits say: so a pass can be led along a
-path (rejection.py).
-
 The Gumbel trick: Maddison, Tarlow, Minka 2014. One noise for draft and target: Daliri, Musco, Suresh 2024.
 """
 
@@ -42,37 +39,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from guessahead.core.exact_math import MASK, exp, log, uniforms
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import EMPTY_IDS, Choice, Float32, Float64, Int32, SamplingParams
+from guessahead.types import ChoiceContext, Float32, Float64, Int32, SamplingParams, TokenLogprob
 
 Int64 = npt.NDArray[np.int64]
-UInt64 = npt.NDArray[np.uint64]
 
 GREEDY_BELOW = 1e-4
 BANNED_BIAS = -100.0
 WEIGHT_BITS = 40
 MAX_LOGIT = 1e300
 
-_MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX_1 = 0xBF58476D1CE4E5B9
-_MIX_2 = 0x94D049BB133111EB
 
 _WEIGHTLESS = 30.0  # exp(-30) * 2**WEIGHT_BITS rounds to 0: top_p never needs such a token
-
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # 32 leading bits: n * _LN2_HIGH is exact for the n in use
-_LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
-_SQRT_HALF = 0.7071067811865476
-_EXP_MIN = -700.0
-_EXP_TERMS = [1.0 / math.factorial(n) for n in range(12)]
-_LOG_TERMS = [1.0 / (2 * n + 1) for n in range(10)]
 
 
 def validate(params: SamplingParams, vocab_size: int) -> None:
@@ -86,7 +69,7 @@ def validate(params: SamplingParams, vocab_size: int) -> None:
     _number("presence_penalty", params.presence_penalty, -2.0, 2.0)
     _integer("min_tokens", params.min_tokens, 0, 2**31 - 1)
     if params.seed is not None:
-        _integer("seed", params.seed, 0, _MASK)
+        _integer("seed", params.seed, 0, MASK)
     for token_id, bias in params.logit_bias.items():
         _integer("logit_bias token id", token_id, 0, vocab_size - 1)
         _number(f"logit_bias of token {token_id}", bias, -math.inf, 100.0)
@@ -97,42 +80,58 @@ def is_greedy(params: SamplingParams) -> bool:
     return params.temperature < GREEDY_BELOW or params.top_k == 1
 
 
-def choose(logits_row: Float32, choice: Choice, path: Sequence[int] | Int32 = ()) -> int:
-    """The token that follows choice.history + path, given its float32[vocab] logits. See the module's text.
+def choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32 = ()) -> int:
+    """The token that follows context.history + path, given its float32[vocab] logits. See the module's text.
 
     Raises ParameterError for an empty row, StateError if the choice samples and its seed is not resolved.
     """
     if len(logits_row) == 0:
         raise ParameterError("choose: the row of logits is empty; it needs one value per token")
-    if len(path) < len(choice.forced):
-        return int(choice.forced[len(path)])
-    history = np.concatenate([choice.history, np.asarray(path, np.int32)])
-    logits, banned = _adjusted(logits_row, choice, history)
+    history = np.concatenate([context.history, np.asarray(path, np.int32)])
+    logits, banned = _adjusted(logits_row, context, history)
+    if is_greedy(context.params):
+        best = int(np.argmax(logits))
+        return best if logits[best] > -np.inf else int(np.argmin(banned))
     order = np.argsort(-logits, kind="stable")
     order = order[logits[order] > -np.inf]
     if len(order) == 0:
         return int(np.argmin(banned))
-    if is_greedy(choice.params):
-        return int(order[0])
-    kept, distance = _filtered(logits, order, choice.params)
-    score = distance + gumbel_noise(resolved_seed(choice), choice.stream, len(history), kept)
+    kept, distance = _filtered(logits, order, context.params)
+    score = distance + gumbel_noise(resolved_seed(context), context.stream, len(history), kept)
     return int(kept[score == score.max()].min())
 
 
-def probabilities(logits_row: Float32, choice: Choice, path: Sequence[int] | Int32 = ()) -> Float64:
+def probabilities(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32 = ()) -> Float64:
     """float64[vocab]: how likely `choose` takes each token, over all seeds; greedy: 1 for one of them."""
-    history = np.concatenate([choice.history, np.asarray(path, np.int32)])
-    logits, _ = _adjusted(logits_row, choice, history)
+    history = np.concatenate([context.history, np.asarray(path, np.int32)])
+    logits, _ = _adjusted(logits_row, context, history)
     result = np.zeros(len(logits_row), np.float64)
     highest = logits.max()
-    if is_greedy(choice.params) or highest == -np.inf:
-        result[choose(logits_row, replace(choice, forced=EMPTY_IDS), path)] = 1.0
+    if is_greedy(context.params) or highest == -np.inf:
+        result[choose(logits_row, context, path)] = 1.0
         return result
-    order = _in_order(logits, highest, choice.params)
-    kept, distance = _filtered(logits, order, choice.params)
+    order = _in_order(logits, highest, context.params)
+    kept, distance = _filtered(logits, order, context.params)
     weights = np.exp(distance)
     result[kept] = weights / weights.sum()
     return result
+
+
+def token_logprob(logits: Float32, token_id: int, num_top: int) -> TokenLogprob:
+    """The log-probability of `token_id` under softmax(logits), and the `num_top` most likely tokens.
+
+    logits: float32[vocab], raw: before penalties, filters and temperature. Computed in float64 (natural
+    log); equal alternatives are ordered by token id.
+    """
+    wide = logits.astype(np.float64)
+    top = float(wide.max())
+    log_total = top + float(np.log(np.exp(wide - top).sum()))
+    best = np.argsort(-wide, kind="stable")[:num_top] if num_top else ()
+    return TokenLogprob(
+        token_id=token_id,
+        logprob=float(wide[token_id]) - log_total,
+        top=tuple((int(other), float(wide[other]) - log_total) for other in best),
+    )
 
 
 def gumbel_noise(seed: int, stream: int, position: int, token_ids: npt.ArrayLike) -> Float64:
@@ -140,83 +139,23 @@ def gumbel_noise(seed: int, stream: int, position: int, token_ids: npt.ArrayLike
     return -log(-log(uniforms(seed, stream, position, token_ids)))
 
 
-def uniforms(seed: int, stream: int, position: int, token_ids: npt.ArrayLike) -> Float64:
-    """The u of step 4, float64[n], uniform in the open interval (0, 1)."""
-    a = _mix(_mix(_mix(int(seed) + _GOLDEN) + (int(stream) + 1) * _GOLDEN) + (int(position) + 1) * _GOLDEN)
-    key_0, key_1 = np.uint64(_mix(a + _GOLDEN)), np.uint64(_mix(a + 2 * _GOLDEN))
-    x: UInt64 = (np.atleast_1d(np.asarray(token_ids, np.uint64)) + np.uint64(1)) * np.uint64(_GOLDEN) + key_0
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX_1) ^ key_1
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX_2)
-    x = x ^ (x >> np.uint64(31))
-    result: Float64 = (2 * (x >> np.uint64(12)).astype(np.int64) + 1).astype(np.float64) * 2.0**-53
-    return result
-
-
 def softmax_weights(distance: Float64) -> Int64:
     """The integer weights W of step 3 for distances d <= 0, int64[n]: 2**40 for the most likely token."""
     return np.rint(np.ldexp(exp(distance), WEIGHT_BITS)).astype(np.int64)
 
 
-def exp(x: Float64) -> Float64:
-    """e**x for x <= 0, to a relative error of 1e-14; 0 below -700. The same bits on every machine."""
-    clamped = np.maximum(x, _EXP_MIN)
-    n = np.rint(clamped * _LOG2_E)
-    r = (clamped - n * _LN2_HIGH) - n * _LN2_LOW
-    value = np.ldexp(_horner(_EXP_TERMS, r), n.astype(np.int32))
-    return np.where(x < _EXP_MIN, 0.0, value)
-
-
-def log(x: Float64) -> Float64:
-    """Natural logarithm for normal x > 0, to a relative error of 1e-15. The same bits on every machine.
-
-    With x = 2**e * (1 + f) and s = f / (2 + f), log(1 + f) = 2 * atanh(s), whose series is used up to s**19.
-    """
-    mantissa, exponent = np.frexp(x)
-    low = mantissa < _SQRT_HALF
-    f = np.where(low, mantissa * 2.0, mantissa) - 1.0
-    e = (exponent - low).astype(np.float64)
-    s = f / (f + 2.0)
-    z = s * s
-    twice = s + s
-    tail = twice * (z * _horner(_LOG_TERMS[1:], z))
-    result: Float64 = e * _LN2_HIGH + (twice + (tail + e * _LN2_LOW))
-    return result
-
-
-def resolved_seed(choice: Choice) -> int:
-    """The seed of a choice that samples. Raises StateError where none has been drawn yet."""
-    if choice.params.seed is None:
+def resolved_seed(context: ChoiceContext) -> int:
+    """The seed of a choice that samples. Raises StateError where there is none yet."""
+    if context.params.seed is None:
         raise StateError("choose: params.seed is None; draw a seed before the first token is chosen")
-    return choice.params.seed
+    return context.params.seed
 
 
-def chooser_arguments(choice: Choice) -> dict[str, Any]:
-    """A Choice as the keyword arguments of the native `Chooser` (a greedy one needs no seed and gets 0)."""
-    params = choice.params
-    return {
-        "temperature": float(params.temperature),
-        "top_k": int(params.top_k),
-        "top_p": float(params.top_p),
-        "min_p": float(params.min_p),
-        "repetition_penalty": float(params.repetition_penalty),
-        "frequency_penalty": float(params.frequency_penalty),
-        "presence_penalty": float(params.presence_penalty),
-        "logit_bias": [(int(token_id), float(bias)) for token_id, bias in params.logit_bias.items()],
-        "eos_ids": [int(token_id) for token_id in choice.eos_ids],
-        "min_tokens": int(params.min_tokens),
-        "seed": 0 if is_greedy(params) else resolved_seed(choice),
-        "stream": int(choice.stream),
-        "history": np.ascontiguousarray(choice.history, np.int32),
-        "prompt_length": int(choice.prompt_length),
-        "forced": choice.forced.tolist(),
-    }
-
-
-def _adjusted(row: Float32, choice: Choice, history: Int32) -> tuple[Float64, npt.NDArray[np.bool_]]:
+def _adjusted(row: Float32, context: ChoiceContext, history: Int32) -> tuple[Float64, npt.NDArray[np.bool_]]:
     """Step 1: the adjusted logits, float64[vocab], and which tokens are banned."""
-    params, vocab_size = choice.params, len(row)
+    params, vocab_size = context.params, len(row)
     logits = np.where(np.isnan(row), -np.inf, np.minimum(row, np.finfo(np.float32).max)).astype(np.float64)
-    output = history[choice.prompt_length :]
+    output = history[context.prompt_length :]
     seen = np.unique(_inside(history, vocab_size))
     value = logits[seen]
     with np.errstate(over="ignore"):  # a tiny penalty may reach inf, which ends as MAX_LOGIT
@@ -231,7 +170,7 @@ def _adjusted(row: Float32, choice: Choice, history: Int32) -> tuple[Float64, np
             banned[token_id] = bias <= BANNED_BIAS
             logits[token_id] += 0.0 if bias <= BANNED_BIAS else bias
     if len(output) < params.min_tokens:
-        banned[_inside(np.array(choice.eos_ids, np.int64), vocab_size)] = True
+        banned[_inside(np.array(context.eos_ids, np.int64), vocab_size)] = True
     logits[banned] = -np.inf
     return np.minimum(logits, MAX_LOGIT), banned
 
@@ -267,21 +206,6 @@ def _filtered(logits: Float64, order: Int64, params: SamplingParams) -> tuple[In
 
 def _inside(ids: npt.NDArray[np.signedinteger], vocab_size: int) -> npt.NDArray[np.signedinteger]:
     return ids[(ids >= 0) & (ids < vocab_size)]
-
-
-def _mix(x: int) -> int:
-    """The 64-bit finaliser of the module's text, for one Python integer (taken mod 2**64)."""
-    x &= _MASK
-    x = (x ^ (x >> 30)) * _MIX_1 & _MASK
-    x = (x ^ (x >> 27)) * _MIX_2 & _MASK
-    return x ^ (x >> 31)
-
-
-def _horner(terms: list[float], x: Float64) -> Float64:
-    value = np.full_like(x, terms[-1])
-    for term in reversed(terms[:-1]):
-        value = value * x + term
-    return value
 
 
 def _number(name: str, value: float, low: float, high: float, *, above_low: bool = False) -> None:

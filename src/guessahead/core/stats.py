@@ -8,16 +8,14 @@ pass. v = time of a verifying pass over that of a one-row target pass.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from guessahead.errors import ParameterError
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Raw counters; every rate is derived. Times are seconds, without what the reader does between steps.
 
-    gamma: guesses per step; None = the controller decided.
+    gamma: guesses per step, or "auto" where the controller decided.
     num_tokens: tokens emitted. num_prompt_passes, num_passes: target passes of the first step (the prompt),
         and of all later ones.
     num_steps: steps after the first one. num_drafted, num_tested, num_accepted: guesses proposed, looked at
@@ -32,7 +30,7 @@ class Stats:
     """
 
     drafter: str
-    gamma: int | None
+    gamma: int | Literal["auto"]
     num_prompt_tokens: int
     num_tokens: int
     num_prompt_passes: int
@@ -94,7 +92,7 @@ class Stats:
 
     @property
     def num_sweeps_saved(self) -> int:
-        """How many sweeps over the weights plain decoding would have needed on top."""
+        """How many more passes plain decoding would have needed."""
         return self.num_decoded - self.num_passes
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,104 +115,91 @@ _RATES = (
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepSeconds:
     """Seconds of one step: the drafter's part, the target's pass, and all else."""
 
     propose: float
     forward: float
     rest: float
 
+    @property
+    def whole(self) -> float:
+        return self.propose + self.forward + self.rest
+
+    def __add__(self, other: StepSeconds) -> StepSeconds:
+        return StepSeconds(self.propose + other.propose, self.forward + other.forward, self.rest + other.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCounts:
+    """Counts of one step.
+
+    num_read: committed rows of its passes. num_tokens: emitted. num_drafted, num_tested, num_accepted:
+        guesses proposed, looked at by the target, and emitted.
+    """
+
+    num_read: int
+    num_tokens: int
+    num_drafted: int
+    num_tested: int
+    num_accepted: int
+
 
 class Recorder:
-    """Counts the steps of one generation."""
+    """Keeps what every step of one generation counted and took; all sums are made at the end."""
 
     def __init__(self) -> None:
-        self.num_tokens = 0
-        self._num_read = self._num_prompt_passes = self._num_passes = self._num_steps = 0
-        self._num_drafted = self._num_tested = 0
-        self._prompt_seconds = self._propose = self._forward = self._rest = 0.0
-        self._lengths: list[int] = []
-        self._tested_at: list[int] = []
-        self._accepted_at: list[int] = []
+        self._counts: list[StepCounts] = []
+        self._seconds: list[StepSeconds] = []
+        self._num_passes: list[int] = []
 
-    def count(
-        self, *, num_read: int, num_tokens: int, num_drafted: int, num_tested: int, num_accepted: int
-    ) -> None:
-        """One step: committed rows, tokens emitted; guesses proposed, tested, and accepted (and emitted)."""
-        first = self.num_tokens == 0
-        self.num_tokens += num_tokens
-        if first:
-            self._num_read = num_read
-            return
-        self._num_steps += 1
-        self._num_drafted += num_drafted
-        self._num_tested += num_tested
-        for counts, size in ((self._lengths, num_accepted + 1), (self._tested_at, num_tested)):
-            counts.extend([0] * (size - len(counts)))
-        self._accepted_at.extend([0] * (len(self._tested_at) - len(self._accepted_at)))
-        self._lengths[num_accepted] += 1
-        for depth in range(num_tested):
-            self._tested_at[depth] += 1
-            self._accepted_at[depth] += depth < num_accepted
+    def count(self, counts: StepCounts) -> None:
+        """A step that was committed; the first one is the prompt's."""
+        self._counts.append(counts)
 
-    def time(self, times: StepTimes, num_passes: int) -> None:
-        """The times and target passes of the step; the first call is the prompt's."""
-        if self._num_prompt_passes == 0:
-            self._num_prompt_passes = num_passes
-            self._prompt_seconds = times.propose + times.forward + times.rest
-            return
-        self._num_passes += num_passes
-        self._propose += times.propose
-        self._forward += times.forward
-        self._rest += times.rest
+    def time(self, seconds: StepSeconds, num_passes: int) -> None:
+        """How long that step took, in how many passes of the target."""
+        self._seconds.append(seconds)
+        self._num_passes.append(num_passes)
 
     def stats(
-        self, *, drafter: str, gamma: int | None, num_prompt_tokens: int, bytes_per_pass: int, note: str = ""
+        self,
+        *,
+        drafter: str,
+        gamma: int | Literal["auto"],
+        num_prompt_tokens: int,
+        bytes_per_pass: int,
+        note: str = "",
     ) -> Stats:
         """Everything counted so far."""
+        prompt, later = self._counts[:1], self._counts[1:]
+        seconds, tested = self._seconds[1:], [step.num_tested for step in later]
+        lengths = [0] * (max((step.num_accepted for step in later), default=-1) + 1)
+        for step in later:
+            lengths[step.num_accepted] += 1
+        depths = range(max(tested, default=0))
         return Stats(
             drafter=drafter,
             note=note,
             gamma=gamma,
             num_prompt_tokens=num_prompt_tokens,
-            num_tokens=self.num_tokens,
-            num_prompt_passes=self._num_prompt_passes,
-            num_passes=self._num_passes,
-            num_steps=self._num_steps,
-            num_drafted=self._num_drafted,
-            num_tested=self._num_tested,
-            num_accepted=sum(self._accepted_at),
-            accepted_lengths=tuple(self._lengths),
-            tested_at=tuple(self._tested_at),
-            accepted_at=tuple(self._accepted_at),
-            prompt_seconds=self._prompt_seconds,
-            propose_seconds=self._propose,
-            forward_seconds=self._forward,
-            rest_seconds=self._rest,
+            num_tokens=sum(step.num_tokens for step in self._counts),
+            num_prompt_passes=sum(self._num_passes[:1]),
+            num_passes=sum(self._num_passes[1:]),
+            num_steps=len(later),
+            num_drafted=sum(step.num_drafted for step in later),
+            num_tested=sum(tested),
+            num_accepted=sum(step.num_accepted for step in later),
+            accepted_lengths=tuple(lengths),
+            tested_at=tuple(sum(num > depth for num in tested) for depth in depths),
+            accepted_at=tuple(sum(step.num_accepted > depth for step in later) for depth in depths),
+            prompt_seconds=sum(each.whole for each in self._seconds[:1]),
+            propose_seconds=sum(each.propose for each in seconds),
+            forward_seconds=sum(each.forward for each in seconds),
+            rest_seconds=sum(each.rest for each in seconds),
             bytes_per_pass=bytes_per_pass,
-            num_kept_tokens=num_prompt_tokens - self._num_read,
+            num_kept_tokens=num_prompt_tokens - sum(step.num_read for step in prompt),
         )
-
-
-def predict_tau(alpha: float, gamma: int) -> float:
-    """Expected tokens per step if every guess is right with probability alpha, independently.
-
-    (1 - alpha^(gamma+1)) / (1 - alpha): Leviathan, Kalman, Matias 2023, equation 1.
-    """
-    if not 0.0 <= alpha <= 1.0 or gamma < 0:
-        raise ParameterError(f"alpha must be in [0, 1] and gamma at least 0, not {alpha} and {gamma}")
-    return float(gamma + 1) if alpha == 1.0 else (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
-
-
-def predict_speedup(alpha: float, gamma: int, c: float, v: float) -> float:
-    """Expected speed over plain decoding: tau / (gamma * c + v).
-
-    c: time of a draft pass over that of a one-row target pass. v: time of a target pass of gamma + 1 rows
-    over that of one row. (Leviathan et al. 2023, theorem 3.8, has v = 1.)
-    """
-    if c < 0.0 or v <= 0.0:
-        raise ParameterError(f"c must be at least 0 and v above 0, not {c} and {v}")
-    return predict_tau(alpha, gamma) / (gamma * c + v)
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -70,13 +70,13 @@ def positions(draft: Draft, num_committed: int) -> Int32:
 
 
 def draft_of(
-    token_ids: list[int], parents: list[int] | None, confidence: list[float], origins: list[str]
+    token_ids: list[int], parents: list[int] | None, probabilities: list[float], origins: list[str]
 ) -> Draft:
     """A draft from lists; parents as in `Draft`."""
     return Draft(
         np.array(token_ids, np.int32),
         None if parents is None else np.array(parents, np.int32),
-        np.array(confidence, np.float32),
+        np.array(probabilities, np.float32),
         tuple(origins),
     )
 
@@ -95,12 +95,12 @@ def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
     """One tree of at most `budget` nodes that holds the guesses of several drafts, as a trie.
 
     Earlier drafts come first: where two drafts make the same guess, it is one node, credited to the earlier
-    one, with the higher of both confidences (1 where a drafter states none).
+    one, with the higher of both probabilities (1 where a drafter states none).
     """
     nodes: dict[tuple[int, int], int] = {}
     token_ids: list[int] = []
     parents: list[int] = []
-    confidence: list[float] = []
+    probabilities: list[float] = []
     origins: list[str] = []
     for draft, name in zip(drafts, names, strict=True):
         own_to_merged = {ROOT: ROOT}
@@ -108,14 +108,14 @@ def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
             if parent not in own_to_merged:
                 continue  # its parent did not fit into the budget
             key = (own_to_merged[parent], int(draft.token_ids[node]))
-            sure = 1.0 if draft.confidence is None else float(draft.confidence[node])
+            sure = 1.0 if draft.probabilities is None else float(draft.probabilities[node])
             if key in nodes:
-                confidence[nodes[key]] = max(confidence[nodes[key]], sure)
+                probabilities[nodes[key]] = max(probabilities[nodes[key]], sure)
             elif len(token_ids) < budget:
                 nodes[key] = len(token_ids)
                 parents.append(key[0])
                 token_ids.append(key[1])
-                confidence.append(sure)
+                probabilities.append(sure)
                 origins.append(draft.origins[node] if draft.origins else name)
             else:
                 continue
@@ -123,6 +123,6 @@ def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
     return Draft(
         token_ids=np.array(token_ids, np.int32),
         parents=np.array(parents, np.int32),
-        confidence=np.array(confidence, np.float32),
+        probabilities=np.array(probabilities, np.float32),
         origins=tuple(origins),
     )

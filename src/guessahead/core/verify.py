@@ -11,7 +11,7 @@ import numpy as np
 
 from guessahead.core import tree
 from guessahead.errors import StateError
-from guessahead.types import Draft, Int32, Verdict
+from guessahead.types import EMPTY_IDS, Draft, Int32, Verdict
 
 
 def accept(draft: Draft, chosen: Int32) -> Verdict:
@@ -21,6 +21,10 @@ def accept(draft: Draft, chosen: Int32) -> Verdict:
         -1 where none was computed (only rows on the chosen path are needed).
     Raises ParameterError for a malformed draft, StateError where a choice that is needed is missing.
     """
+    if len(draft) == 0:  # a plain step
+        if chosen[0] < 0:
+            raise StateError("the target chose no token after the last committed one")
+        return Verdict(EMPTY_IDS, chosen[:1], 0)
     parents = tree.checked_parents(draft)
     wanted = chosen.tolist()
     path: list[int] = []

@@ -1,1 +1,6 @@
-"""Drafters: one file per method, all behind `base.Drafter`; `registry` knows them by name."""
+"""The methods that guess ahead, one file each. None of them can change a text.
+
+Reading order: base (what a drafter is), prompt_lookup (the simplest one, to copy from), suffix with
+suffix_texts, draft_model and text_draft on model_base, self_draft, head, portfolio (several at once); ranking
+and growth are what drafters with a model share; registry lists them by name.
+"""

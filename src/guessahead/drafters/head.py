@@ -12,24 +12,29 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from guessahead import _native
-from guessahead.controller.probability import Prior
 from guessahead.core import sampling, tree
 from guessahead.core.rejection import Use
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.growth import Branches
+from guessahead.drafters.base import Drafter, DrafterResources, Prior
+from guessahead.drafters.growth import Tree
+from guessahead.drafters.ranking import head_guesses
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import Choice, Draft, Float32, Float64, Int32, Verdict
+from guessahead.types import (
+    NO_DRAFT,
+    Ask,
+    ChoiceContext,
+    Draft,
+    Float32,
+    Float64,
+    HiddenStates,
+    Int32,
+    Verdict,
+)
 
 if TYPE_CHECKING:
-    from guessahead.engines.native.head import NativeHead
+    from guessahead.protocols import DraftHead, HeadSequence
 
-# How far to trust the noise that the target will add, where the head's logits only resemble the target's.
-# Fits who won in 11,002 draws of SmolLM2 at temperatures 0.5, 0.8 and 1 (docs/log.md).
-_NOISE_TRUST: Final = 0.67
-# What a chance by the head's own account is worth, by bucket (same draws, and greedy ones): rarely less.
+# What a probability stated by the head is worth, by bucket: SmolLM2, sampled and greedy (docs/log.md).
 _PRIOR: Final[Prior] = 2 * ((0.13, 0.31, 0.46, 0.59, 0.72, 0.79, 0.88, 0.9, 0.93, 0.98),)
-_LEAST: Final = 0.02  # beside another guess, one less likely than this costs a row for nothing
 # Most positions that it reads at once, the last ones: what lies further back helps it no more (docs/log.md),
 # and reading costs time.
 _WINDOW: Final = 128
@@ -64,107 +69,119 @@ class Head(Drafter):
     Options: ClassVar[type] = HeadOptions
     needs_head: ClassVar[bool] = True
     pays_per_guess: ClassVar[bool] = True
-    gives_dists: ClassVar[bool] = True
+    gives_distributions: ClassVar[bool] = True
     prior: ClassVar[Prior | None] = _PRIOR
     mean_prior: ClassVar[float] = 0.5
 
-    def __init__(self, options: HeadOptions, setup: Setup) -> None:
-        head = setup.head(options.path) if setup.head is not None else None
+    def __init__(self, options: HeadOptions, resources: DrafterResources) -> None:
+        head = resources.head(options.path) if resources.head is not None else None
         if head is None:
             raise ParameterError(
                 f"drafter {self.name!r}: there is no head for this model yet; `guessahead train` makes one"
             )
-        self._head: NativeHead = head
+        self._head: DraftHead = head
         self._options = options
-        self._vocab_size = setup.engine.info.vocab_size
+        self._vocab_size = resources.engine.info.vocab_size
         self.needs_hidden = head.layers
-        self.relative_cost = min(head.bytes_per_pass / max(setup.engine.info.bytes_per_pass, 1), 2.0)
-        self._sequence: _native.Sequence | None = None
+        self.relative_cost = min(head.bytes_per_pass / max(resources.engine.info.bytes_per_pass, 1), 2.0)
+        self._sequence: HeadSequence | None = None
         self._begin = 0  # position of the first row of the head's cache
         self._num_read = 0  # rows of it that are no guesses
         self._waiting: list[Mapping[int, Float32]] = []  # hidden states that it has not read
         self._num_waiting = 0
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+    def begin(self, context: ChoiceContext) -> None:
         self._restart(0)
 
-    def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
-        if first != self._next:
-            self._restart(first)  # the target's cache held what came before
-        self._waiting.append(hidden)
-        self._num_waiting += len(hidden[self._head.layers[0]])
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
+        if hidden is None:
+            return
+        if hidden.first != self._next:
+            self._restart(hidden.first)  # the target's cache held what came before
+        self._waiting.append(hidden.layers)
+        self._num_waiting += len(hidden.layers[self._head.layers[0]])
         if self._num_waiting > 2 * _WINDOW:
             self._skip()
 
-    def lag(self, choice: Choice) -> int:
+    def lag(self, context: ChoiceContext) -> int:
         return min(self._num_waiting, _WINDOW)
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         if self._num_waiting > _WINDOW:
             self._skip()
-        sequence, end = self._opened(), self._next
-        if self._num_waiting == 0 or end != len(choice.history) - 1:
-            return Draft()  # the target has shown nothing yet
-        room = self._head.context - self._num_read - self._num_waiting
+        sequence, end, context = self._opened(), self._next, ask.context
+        if self._num_waiting == 0 or end != len(context.history) - 1:
+            return NO_DRAFT  # the target has shown nothing yet
+        room = self._head.context_length - self._num_read - self._num_waiting
         if room < 0:
-            return Draft()
-        most = min(budget, room + 1)
-        entry, state, logits = self._catch_up(sequence, choice)
-        if self.draws is not None:
-            return self._drawn(sequence, choice, (entry, state, logits), most)
-        found = Branches()
-        grown = _Rows(choice.history[-1:], entry)
+            return NO_DRAFT
+        most = min(ask.budget, room + 1)
+        entry, state, logits = self._catch_up(sequence, context)
+        if ask.draws is not None:
+            return self._sampled(sequence, ask, (entry, state, logits), most)
+        return self._tree(sequence, ask, (entry, state, logits), most)
+
+    def _tree(
+        self, sequence: HeadSequence, ask: Ask, begun: tuple[Float32, Float32, Float32], most: int
+    ) -> Draft:
+        """A tree of at most `most` levels, each made from the best nodes of the one before."""
+        entry, state, logits = begun
+        context, branches = ask.context, self._options.branches
+        found = Tree()
+        grown = _Rows(context.history[-1:], entry)
         behind = {tree.ROOT: (state[0], logits[0])}
-        reach = 1.0
+        level_probability = path_probability = 1.0
         for depth in range(most):
             fresh: list[int] = []
             for node, (_, row) in behind.items():
-                fresh += found.add(node, self._rank(row, choice, depth))
-            best = sorted(fresh, key=lambda node: -found.reach[node])[: self._options.width]
-            best = [node for node in best if found.tokens[node] not in choice.eos_ids]
-            before, reach = reach, sum(found.reach[node] for node in best)
-            if depth + 1 == most or reach <= 0.0:
+                fresh += found.add(node, head_guesses(row, self._head.draft_ids, context, depth, branches))
+            best = sorted(fresh, key=lambda node: -found.path_probability[node])[: self._options.width]
+            best = [node for node in best if found.tokens[node] not in context.eos_ids]
+            before, level_probability = level_probability, sum(found.path_probability[node] for node in best)
+            if depth + 1 == most or level_probability <= 0.0:
                 break
-            if self.gate is not None and not self.gate.more(reach / before):
-                break
+            if ask.stop is not None:
+                path_probability *= ask.stop.calibrated(level_probability / before, depth)
+                if not ask.stop.goes_on(path_probability, depth + 1):
+                    break
             for node in best:
                 grown.add(node, found.parents[node], found.tokens[node], behind[found.parents[node]][0])
             rows, arguments = grown.arrays(best)
-            states, by_row = self._head.grow(sequence, *arguments)
+            states, by_row = sequence.grow(*arguments)
             behind = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
-        return found.draft(budget)
+        return found.draft(ask.budget)
 
-    def _drawn(
-        self, sequence: _native.Sequence, choice: Choice, begun: tuple[Float32, Float32, Float32], most: int
+    def _sampled(
+        self, sequence: HeadSequence, ask: Ask, begun: tuple[Float32, Float32, Float32], most: int
     ) -> Draft:
-        """A chain whose guesses are drawn (see `Drafter.draws`).
+        """A chain whose guesses are sampled (see `Ask.draws`).
 
-        What was drawn must not decide anything about itself: its chance is that of the likeliest guess.
+        What was sampled must not decide anything about itself: its probability is the likeliest guess's.
         """
-        assert self.draws is not None
+        assert ask.draws is not None
         entry, state, logits = begun
-        grown, found = _Rows(choice.history[-1:], entry), Branches()
-        dists: list[Float64] = []
-        num_committed, parent, last = len(choice.history), tree.ROOT, state[0]
-        row = logits[0]
+        context = ask.context
+        grown, found = _Rows(context.history[-1:], entry), Tree()
+        distributions: list[Float64] = []
+        num_committed, parent, last = len(context.history), tree.ROOT, state[0]
+        row, path_probability = logits[0], 1.0
         while np.isfinite(row).all():  # else the head is damaged, and guesses nothing
-            q = sampling.probabilities(self._spread(row), choice)
-            drawn = self.draws.pick(Use.GUESS, q, num_committed, len(dists))
-            dists.append(q)
-            choice = replace(choice, history=np.append(choice.history, np.int32(drawn)))
-            [node] = found.add(parent, [(drawn, float(q.max()))])
-            if drawn in choice.eos_ids or len(dists) == most:
+            q = sampling.probabilities(self._spread(row), context)
+            token = ask.draws.pick(Use.GUESS, q, num_committed, len(distributions))
+            distributions.append(q)
+            context = replace(context, history=np.append(context.history, np.int32(token)))
+            [node] = found.add(parent, [(token, float(q.max()))])
+            if token in context.eos_ids or len(distributions) == most:
                 break
-            if self.gate is not None and not self.gate.more(float(q.max())):
-                break
-            grown.add(node, parent, drawn, last)
+            if ask.stop is not None:
+                path_probability *= ask.stop.calibrated(float(q.max()), len(distributions) - 1)
+                if not ask.stop.goes_on(path_probability, len(distributions)):
+                    break
+            grown.add(node, parent, token, last)
             [at], arguments = grown.arrays([node])
-            states, by_row = self._head.grow(sequence, *arguments)
+            states, by_row = sequence.grow(*arguments)
             parent, last, row = node, states[at], by_row[at]
-        return replace(found.draft(most), dists=tuple(dists)) if dists else Draft()
-
-    def observe(self, verdict: Verdict) -> None:
-        """All it has to learn came with `read`."""
+        return replace(found.draft(most), distributions=tuple(distributions)) if distributions else NO_DRAFT
 
     def end(self) -> None:
         self._sequence = None
@@ -187,18 +204,18 @@ class Head(Drafter):
         self._restart(self._next - _WINDOW)
         self._waiting, self._num_waiting = [kept], _WINDOW
 
-    def _opened(self) -> _native.Sequence:
+    def _opened(self) -> HeadSequence:
         if self._sequence is None:
             raise StateError("the head was asked for a draft outside begin ... end")
         return self._sequence
 
-    def _catch_up(self, sequence: _native.Sequence, choice: Choice) -> tuple[Float32, Float32, Float32]:
+    def _catch_up(self, sequence: HeadSequence, context: ChoiceContext) -> tuple[Float32, Float32, Float32]:
         """Read what the target has committed since, in place of the guesses."""
         sequence.rollback(self._num_read)
         layers = self._head.layers
         parts = [np.concatenate([each[layer] for layer in layers], axis=1) for each in self._waiting]
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        result = self._head.read(sequence, choice.history[-len(fused) :], fused)
+        result = sequence.read(context.history[-len(fused) :], fused)
         self._num_read += len(fused)
         self._waiting, self._num_waiting = [], 0
         return result
@@ -209,34 +226,12 @@ class Head(Drafter):
         full[self._head.draft_ids] = logits
         return full
 
-    def _rank(self, logits: Float32, choice: Choice, num_above: int) -> list[tuple[int, float]]:
-        """The likeliest guesses, each with its chance. num_above: guesses before them."""
-        ids, branches, params = self._head.draft_ids, self._options.branches, choice.params
-        if sampling.is_greedy(params):
-            best, chances = _native.likeliest(logits, branches)
-            pairs = [(int(ids[i]), chance) for i, chance in zip(best, chances, strict=True)]
-        else:
-            pairs = _native.likeliest_winners(
-                logits,
-                ids,
-                branches,
-                trust=_NOISE_TRUST,
-                temperature=params.temperature,
-                top_k=params.top_k,
-                top_p=params.top_p,
-                min_p=params.min_p,
-                seed=sampling.resolved_seed(choice),
-                stream=choice.stream,
-                position=len(choice.history) + num_above,
-            )
-        return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= _LEAST]
-
 
 class _Rows:
     """The guesses that the head goes on from, behind the last row that it has read."""
 
     def __init__(self, token: Int32, entry: Float32) -> None:
-        """token, entry: of that row, see `NativeHead.grow`."""
+        """token, entry: of that row, see `HeadSequence.grow`."""
         self._token, self._entry = int(token[0]), entry[0]
         self._nodes: dict[int, tuple[int, int, Float32]] = {}
 
@@ -245,7 +240,7 @@ class _Rows:
         self._nodes[node] = parent, token, state
 
     def arrays(self, wanted: list[int]) -> tuple[list[int], tuple[Int32, Float32, Int32]]:
-        """The rows of some nodes, and the arguments of `NativeHead.grow` for them and what is above them."""
+        """The rows of some nodes, and the arguments of `HeadSequence.grow` for them and all above them."""
         above: set[int] = set()
         for node in wanted:
             while node != tree.ROOT and node not in above:

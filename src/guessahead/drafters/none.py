@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from guessahead.drafters.base import Drafter
-from guessahead.types import Choice, Draft
+from guessahead.types import NO_DRAFT
+
+if TYPE_CHECKING:
+    from guessahead.types import Ask, Draft
 
 
 class NoDrafter(Drafter):
@@ -15,7 +18,7 @@ class NoDrafter(Drafter):
 
     @property
     def members(self) -> tuple[Drafter, ...]:
-        return ()  # nobody to ask
+        return ()
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        return Draft()
+    def propose(self, ask: Ask) -> Draft:
+        return NO_DRAFT

@@ -7,16 +7,16 @@ which drafter serves it. At a fixed gamma there is nothing to weigh with, and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from guessahead.core import tree
-from guessahead.drafters.base import Drafter, Setup
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
+from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.draft_model import DraftModel
 from guessahead.drafters.head import Head, HeadOptions
+from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
-from guessahead.types import Choice, Draft, Float32, Int32, Verdict
+from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Verdict
 
 # At a fixed gamma a model is asked unless the text's own repetition is this sure of its first guess: then the
 # model would most likely say the same, and take its time for it.
@@ -46,56 +46,48 @@ class Portfolio(Drafter):
     Options: ClassVar[type] = PortfolioOptions
     takes_draft_engine: ClassVar[bool] = True
 
-    def __init__(self, options: PortfolioOptions, setup: Setup) -> None:
-        members: list[Drafter] = [Suffix(options.suffix(), setup)]
-        if options.head and setup.head is not None and setup.head("") is not None:
-            members.append(Head(HeadOptions(), setup))
-        if setup.draft_engine is not None:
-            members.append(DraftModel.make(DraftModelOptions(), setup))
+    def __init__(self, options: PortfolioOptions, resources: DrafterResources) -> None:
+        members: list[Drafter] = [Suffix(options.suffix(), resources)]
+        if options.head and resources.head is not None and resources.head("") is not None:
+            members.append(Head(HeadOptions(), resources))
+        if resources.draft_engine is not None:
+            members.append(DraftModel.make(DraftModelOptions(), resources))
         self._members = tuple(members)
+        self.note = "; ".join(f"{member.name}: {member.note}" for member in members if member.note)
         self.needs_hidden = tuple(sorted({layer for member in members for layer in member.needs_hidden}))
 
     @property
     def members(self) -> tuple[Drafter, ...]:
         return self._members
 
-    @property
-    def note(self) -> str:  # type: ignore[override]
-        return "; ".join(f"{member.name}: {member.note}" for member in self._members if member.note)
-
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+    def begin(self, context: ChoiceContext) -> None:
         for member in self._members:
-            member.begin(prompt_ids, choice)
+            member.begin(context)
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
         drafts: list[tuple[Draft, str]] = []
         for member in self._members:
-            if member.pays_per_guess and any(_sureness(draft) > SURE for draft, _ in drafts):
+            if member.pays_per_guess and any(_first_probability(draft) > SURE for draft, _ in drafts):
                 continue
-            draft = member.propose(choice, budget)
-            if draft.dists is not None:
-                return replace(draft, origins=(member.name,) * len(draft))  # drawn: nothing may displace it
+            draft = member.propose(ask)
+            if draft.distributions is not None:
+                return replace(draft, origins=(member.name,) * len(draft))  # sampled: nothing may displace it
             if len(draft):
                 drafts.append((draft, member.name))
-        drafts.sort(key=lambda pair: -_sureness(pair[0]))
         if not drafts:
-            return Draft()
-        return tree.merge([draft for draft, _ in drafts], [name for _, name in drafts], budget)
+            return NO_DRAFT
+        drafts.sort(key=lambda pair: -_first_probability(pair[0]))
+        return tree.merge([draft for draft, _ in drafts], [name for _, name in drafts], ask.budget)
 
-    def read(self, first: int, hidden: Mapping[int, Float32]) -> None:
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
         for member in self._members:
-            if member.needs_hidden:
-                member.read(first, hidden)
-
-    def observe(self, verdict: Verdict) -> None:
-        for member in self._members:
-            member.observe(verdict)
+            member.observe(verdict, hidden if member.needs_hidden else None)
 
     def end(self) -> None:
         for member in self._members:
             member.end()
 
 
-def _sureness(draft: Draft) -> float:
-    """Of the first guess."""
-    return float(draft.confidence[0]) if draft.confidence is not None and len(draft) else 0.0
+def _first_probability(draft: Draft) -> float:
+    """Of the first guess, as stated."""
+    return float(draft.probabilities[0]) if draft.probabilities is not None and len(draft) else 0.0

@@ -12,7 +12,7 @@ from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import Any, get_type_hints
 
-from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import ParameterError
 
 GROUP = "guessahead.drafters"
@@ -51,18 +51,18 @@ def find(name: str) -> type[Drafter]:
     return found
 
 
-def make(name: str, options: Mapping[str, OptionValue] | None, setup: Setup) -> Drafter:
+def make(name: str, options: Mapping[str, OptionValue] | None, resources: DrafterResources) -> Drafter:
     """A new drafter for one generation.
 
     options: values for its Options, text allowed ("8" for 8). Raises ParameterError for an unknown name or
     option, a value out of range, or a second model that is missing or has no use.
     """
     drafter = find(name)
-    if drafter.needs_draft_engine and setup.draft_engine is None:
+    if drafter.needs_draft_engine and resources.draft_engine is None:
         raise ParameterError(f"drafter {name!r} needs a second model: give a draft model")
-    if setup.draft_engine is not None and not drafter.takes_draft_engine:
+    if resources.draft_engine is not None and not drafter.takes_draft_engine:
         raise ParameterError(f"drafter {name!r} has no use for a draft model: take drafter 'draft-model'")
-    return drafter.make(_options(name, drafter.Options, options or {}), setup)
+    return drafter.make(_options(name, drafter.Options, options or {}), resources)
 
 
 def _options(name: str, kind: Any, given: Mapping[str, OptionValue]) -> Any:

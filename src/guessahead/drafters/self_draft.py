@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from guessahead.drafters.base import Setup
-from guessahead.drafters.draft_model import DraftingOptions, DraftModel
+from guessahead.drafters.base import DrafterResources
+from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.model_base import DraftingOptions
 from guessahead.errors import ParameterError
 
 
@@ -23,21 +24,21 @@ class SelfDraft(DraftModel):
     needs_draft_engine: ClassVar[bool] = False
     takes_draft_engine: ClassVar[bool] = False
 
-    def __init__(self, options: DraftingOptions, setup: Setup) -> None:
-        if setup.at_precision is None:
+    def __init__(self, options: DraftingOptions, resources: DrafterResources) -> None:
+        if resources.at_precision is None:
             raise ParameterError(f"drafter {self.name!r} needs a model that was loaded from a file")
-        self._use(options, setup, setup.at_precision(self.precision))
+        self._use(options, resources, resources.at_precision(self.precision))
 
 
 class SelfQ4(SelfDraft):
-    """Through 4-bit weights (Q4_1)."""
+    """The target at 4 bits a weight (Q4_1) as its own draft model."""
 
     name: ClassVar[str] = "self-q4"
     precision: ClassVar[str] = "Q4_1"
 
 
 class SelfQ8(SelfDraft):
-    """Through 8-bit weights (Q8_0)."""
+    """The target at 8 bits a weight (Q8_0) as its own draft model."""
 
     name: ClassVar[str] = "self-q8"
     precision: ClassVar[str] = "Q8_0"

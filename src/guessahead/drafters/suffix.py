@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from guessahead._native import SuffixLookup
-from guessahead.controller.probability import TRUE_TO_ITS_WORD, Prior
 from guessahead.drafters import suffix_texts
-from guessahead.drafters.base import Drafter, Setup
+from guessahead.drafters.base import STATED_PRIOR, Drafter, DrafterResources, Prior
 from guessahead.errors import ParameterError
-from guessahead.types import EMPTY_IDS, Choice, Draft, Int32, Verdict
+from guessahead.types import EMPTY_IDS, NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from guessahead._native import SuffixAutomaton
+    from guessahead._native import SuffixAutomaton, SuffixLookup
 
-# A guess below this chance (by the drafter's own counts) never paid in any measured setting.
-LEAST_CHANCE: Final = 0.04
-_NOTHING: Final = Draft()
+# A guess below this probability (by the drafter's own counts) never paid in any measured setting.
+LEAST_PROBABILITY: Final = 0.04
 _INT32_MAX: Final = 2**31 - 1  # more than any text has tokens
 
 
@@ -57,31 +54,32 @@ class Suffix(Drafter):
 
     name: ClassVar[str] = "suffix"
     Options: ClassVar[type] = SuffixOptions
-    prior: ClassVar[Prior | None] = TRUE_TO_ITS_WORD
+    prior: ClassVar[Prior | None] = STATED_PRIOR
 
-    def __init__(self, options: SuffixOptions, setup: Setup) -> None:
+    def __init__(self, options: SuffixOptions, resources: DrafterResources) -> None:
         self._options = options
-        self._vocab_size = setup.engine.info.vocab_size
-        self._shelf = suffix_texts.shelf(setup.engine, options.remember)
-        self._corpus = suffix_texts.corpus(options.corpus, setup.tokenizer) if options.corpus else None
+        self._vocab_size = resources.engine.info.vocab_size
+        self._shelf = suffix_texts.shelf(resources.engine, options.remember)
+        self._corpus = suffix_texts.corpus(options.corpus, resources.tokenizer) if options.corpus else None
         self._lookup = self._look_up([])
         self._kept = EMPTY_IDS  # prompt and output as of the last `propose`, and what came after it
         self._since: list[Int32] = []
         self._num_prompt = 0
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
+    def begin(self, context: ChoiceContext) -> None:
         # The prompt is indexed by the first `propose`, after the first token, which must not wait for it.
         self._lookup = self._look_up([*self._shelf.automata(), *([self._corpus] if self._corpus else [])])
-        self._num_prompt = len(prompt_ids)
-        self._kept, self._since = prompt_ids, []
+        self._num_prompt = len(context.history)
+        self._kept, self._since = context.history, []
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
-        self._kept = choice.history
+    def propose(self, ask: Ask) -> Draft:
+        self._kept = ask.context.history
         self._since.clear()
-        found = self._lookup.guess(choice.history, budget, max(LEAST_CHANCE, self.least_chance))
-        return _NOTHING if found is None else Draft(*found)
+        least = max(LEAST_PROBABILITY, ask.least_probability)
+        found = self._lookup.guess(ask.context.history, ask.budget, least)
+        return NO_DRAFT if found is None else Draft(*found)
 
-    def observe(self, verdict: Verdict) -> None:
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
         self._since.append(verdict.token_ids)
 
     def end(self) -> None:
@@ -92,7 +90,9 @@ class Suffix(Drafter):
         self._kept, self._since = EMPTY_IDS, []
 
     def _look_up(self, others: Sequence[SuffixAutomaton]) -> SuffixLookup:
-        """In a text that begins now, and in these."""
+        """A look-up in a text that begins now, and in `others`."""
+        from guessahead._native import SuffixLookup
+
         return SuffixLookup(
             others=others,
             min_match=min(self._options.min_match, _INT32_MAX),

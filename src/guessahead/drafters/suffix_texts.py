@@ -8,13 +8,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from guessahead._native import SuffixAutomaton
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from guessahead.engines.base import Engine
+    from guessahead._native import SuffixAutomaton
+    from guessahead.protocols import Engine
     from guessahead.text.tokenizer import Tokenizer
 
 # Bytes of a corpus: its automaton takes about 100 bytes a token, and half a microsecond to build.
@@ -25,6 +25,13 @@ MAX_CORPUS_BYTES: Final = 16 << 20
 # fastest, of those tried (docs/log.md). Counted: a match of 1 that went on in one way once does so again in
 # 35 % of all cases, of 2 in 50 %, of 3 and 4 in 69 %, of 6 in 82 %, of 16 in 90 %, of 32 in 99 %.
 NOVELTY: Final = (3.0, *(3.0 / length for length in range(1, 64)))
+
+
+def _automaton() -> SuffixAutomaton:
+    """An empty automaton. The compiled module is needed only from here on."""
+    from guessahead._native import SuffixAutomaton
+
+    return SuffixAutomaton()
 
 
 class Shelf:
@@ -39,12 +46,12 @@ class Shelf:
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
-        self._older, self._newer = SuffixAutomaton(), SuffixAutomaton()
+        self._older, self._newer = _automaton(), _automaton()
         self._num_texts = 0
         self._lock = Lock()
 
     def automata(self) -> list[SuffixAutomaton]:
-        """Those that hold anything."""
+        """The automata that hold anything."""
         return [each for each in (self._newer, self._older) if each.num_tokens]
 
     def add(self, output: Sequence[int]) -> None:
@@ -55,19 +62,18 @@ class Shelf:
         with self._lock:
             kept = list(output[-(room - 1) :])
             if self._newer.num_tokens + len(kept) + 1 > room:
-                self._older, self._newer = self._newer, SuffixAutomaton()
+                self._older, self._newer = self._newer, _automaton()
             self._num_texts += 1
             self._newer.extend([*kept, -1 - self._num_texts])
 
 
-_NO_SHELF: Final = Shelf(0)
 _shelves: WeakKeyDictionary[Engine, Shelf] = WeakKeyDictionary()
 
 
 def shelf(engine: Engine, max_tokens: int) -> Shelf:
     """The outputs of an engine, kept as long as it is. Another max_tokens begins anew."""
     if max_tokens == 0:
-        return _NO_SHELF
+        return Shelf(0)
     found = _shelves.get(engine)
     if found is None or found._max_tokens != max_tokens:
         found = _shelves[engine] = Shelf(max_tokens)
@@ -106,7 +112,7 @@ def _hidden(file: Path, root: Path) -> bool:
 
 @lru_cache(maxsize=2)
 def _read(facts: tuple[tuple[str, int, int], ...], tokenizer: Tokenizer) -> SuffixAutomaton:
-    automaton = SuffixAutomaton()
+    automaton = _automaton()
     for number, (name, _, _) in enumerate(facts):
         try:
             text = Path(name).read_text(encoding="utf-8")

@@ -9,26 +9,24 @@ whatever goes wrong on the way costs guesses and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
 
 import numpy as np
 
-from guessahead.drafters.base import Setup
-from guessahead.drafters.draft_model import DraftModel, DraftModelOptions
-from guessahead.drafters.growth import Grown
-from guessahead.engines.base import Rows
+from guessahead.drafters.base import DrafterResources
+from guessahead.drafters.growth import Chain
+from guessahead.drafters.model_base import DraftModelOptions, ModelDrafter
+from guessahead.drafters.ranking import likeliest_text
 from guessahead.errors import ParameterError
+from guessahead.protocols import Rows
 from guessahead.text.retokenize import Piece, Reread, Rewritten
-from guessahead.types import Choice, Draft, Float32, Int32, Verdict
-
-_LEAST: Final = 0.02  # a sibling less likely than this costs a row for nothing
+from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
 
 
 @dataclass(slots=True)
 class _Written:
     """What the draft model wrote: its pieces, and for each piece others that could stand in its place.
 
-    end: the draft model's end-of-text token, if it wrote one, and how sure it was.
+    end: the draft model's end-of-text token, if it wrote one, and how probability it was.
     """
 
     pieces: list[Piece] = field(default_factory=list)
@@ -36,17 +34,17 @@ class _Written:
     end: tuple[int, float] | None = None
 
 
-class TextDraftModel(DraftModel):
+class TextDraftModel(ModelDrafter):
     """`draft-model` where the two tokenizers differ."""
 
     note = "another tokenizer: drafts as text"
-    gives_dists: ClassVar[bool] = False  # its distributions are over another vocabulary
+    # It gives no distributions: its own are over another vocabulary.
 
-    def __init__(self, options: DraftModelOptions, setup: Setup) -> None:
-        super().__init__(options, setup)
-        if setup.tokenizer is None or setup.draft_tokenizer is None:
+    def __init__(self, options: DraftModelOptions, resources: DrafterResources) -> None:
+        super().__init__(options, resources)
+        if resources.tokenizer is None or resources.draft_tokenizer is None:
             raise ParameterError(f"drafter {self.name!r} needs both tokenizers to draft as text")
-        self._target, self._own = setup.tokenizer, setup.draft_tokenizer
+        self._target, self._own = resources.tokenizer, resources.draft_tokenizer
         self._restart()
 
     def _restart(self) -> None:
@@ -54,35 +52,37 @@ class TextDraftModel(DraftModel):
         self._cached: list[int] = []  # the draft model's tokens in its cache
         self._num_prompt = self._num_known = 0
 
-    def begin(self, prompt_ids: Int32, choice: Choice) -> None:
-        super().begin(prompt_ids, choice)
+    def begin(self, context: ChoiceContext) -> None:
+        super().begin(context)
         self._restart()
 
-    def lag(self, choice: Choice) -> int:
-        """In the target's tokens: those committed since it last drafted, and not guessed by it."""
-        return len(choice.history) - self._num_known
+    def lag(self, context: ChoiceContext) -> int:
+        """Committed tokens since its last draft that it did not guess, counted in the target's tokens."""
+        return len(context.history) - self._num_known
 
-    def propose(self, choice: Choice, budget: int) -> Draft:
+    def propose(self, ask: Ask) -> Draft:
+        context, budget = ask.context, ask.budget
         if not self._num_known:
-            self._num_prompt = len(self._reread.read(choice.history[: choice.prompt_length]))
+            self._num_prompt = len(self._reread.read(context.history[: context.prompt_length]))
         settled = self._reread.num_settled
-        ids = self._reread.read(choice.history)
-        self._num_known, self._guesses = len(choice.history), []
+        ids = self._reread.read(context.history)
+        self._num_known, self._guesses = len(context.history), []
         if not ids or len(ids) > self._engine.info.context_length:
-            return Draft()
+            return NO_DRAFT
         fresh = self._catch_up(ids, settled)
-        written = self._write(np.array(ids, np.int32), fresh, choice, budget)
+        written = self._write(np.array(ids, np.int32), fresh, ask)
         rewritten = Rewritten(self._target, self._reread.pending)
         main = self._main(written, rewritten)[:budget]
         self._guesses = [token for token, _ in main]
         beside = _beside(written, rewritten, self._guesses)
-        grown = Grown(budget)
+        chain = Chain(budget)
         for depth, guess in enumerate(main):
-            grown.add([guess, *((token, chance) for (at, token), chance in beside.items() if at == depth)])
-        return grown.draft()
+            siblings = [(token, stated) for (at, token), stated in beside.items() if at == depth]
+            chain.add([guess, *siblings])
+        return chain.draft()
 
-    def observe(self, verdict: Verdict) -> None:
-        """Its cache is put right by the next draft, by what the text says then."""
+    def observe(self, verdict: Verdict, hidden: HiddenStates | None) -> None:
+        """Count the right guesses; the next draft corrects the cache."""
         for guess, token in zip(self._guesses, verdict.token_ids[:-1].tolist(), strict=False):
             if guess != token:
                 break
@@ -103,34 +103,40 @@ class TextDraftModel(DraftModel):
         del self._cached[same:]
         return np.array(ids[same:], np.int32)
 
-    def _write(self, ids: Int32, fresh: Int32, choice: Choice, budget: int) -> _Written:
+    def _write(self, ids: Int32, fresh: Int32, ask: Ask) -> _Written:
         """Let the draft model go on from `ids`, of which `fresh` are not in its cache."""
         written, own = _Written(), self._own
-        params = replace(choice.params, temperature=0.0, logit_bias={}, min_tokens=0)
-        choice = Choice(params, ids, min(self._num_prompt, len(ids)))
+        params = replace(ask.context.params, temperature=0.0, logit_bias={}, min_tokens=0)
+        context = ChoiceContext(params, ids, min(self._num_prompt, len(ids)))
         room = self._engine.info.context_length + 1 - len(ids)
-        for _ in range(min(budget, room)):
-            [output] = self._engine.forward([Rows(self._cache(), fresh, choice=choice, want_logits=True)])
+        path_probability = 1.0
+        for depth in range(min(ask.budget, room)):
+            rows = Rows(self._cache(), fresh, context=context, want_logits="path")
+            [output] = self._engine.forward([rows])
             self._cached += fresh.tolist()
             guess = int(output.chosen[-1])
-            ranked = _ranked((output.logits or {})[len(fresh) - 1], guess, self._options.siblings)
-            sure = ranked[0][1]
+            ranked = likeliest_text((output.logits or {})[len(fresh) - 1], guess, self._options.siblings)
+            probability = ranked[0][1]
             if guess in own.eos_ids:
-                written.end = (guess, sure)
+                written.end = (guess, probability)
                 break
-            pieces = [Piece(self._bytes(token), chance) for token, chance in ranked]
+            pieces = [Piece(self._bytes(token), probability) for token, probability in ranked]
             if not pieces[0].data:
                 break  # a control token, which is no text; or padding
             written.pieces.append(pieces[0])
             written.beside.append([piece for piece in pieces[1:] if piece.data])
-            if sure < self._options.min_chance or (self.gate is not None and not self.gate.more(sure)):
+            if probability < self._options.min_probability:
                 break
+            if ask.stop is not None:
+                path_probability *= ask.stop.calibrated(probability, depth)
+                if not ask.stop.goes_on(path_probability, depth + 1):
+                    break
             fresh = np.array([guess], np.int32)
-            choice = replace(choice, history=np.append(choice.history, fresh))
+            context = replace(context, history=np.append(context.history, fresh))
         return written
 
     def _main(self, written: _Written, rewritten: Rewritten) -> list[tuple[int, float]]:
-        """The target's tokens for what was written, each with its chance."""
+        """The target's tokens for what was written, each with its probability."""
         end = self._end(written)
         main = rewritten.guesses(written.pieces, ended=end is not None)
         said_nothing = not written.pieces and not self._reread.pending
@@ -140,19 +146,19 @@ class TextDraftModel(DraftModel):
         """The target's token for the end that the draft model wrote: of the same name, or its only one."""
         if written.end is None:
             return None
-        token_id, chance = written.end
+        token_id, probability = written.end
         named = self._target.encode(self._own.token_text(token_id), special=True, bos=False)
         ends = self._target.eos_ids
         if len(named) == 1 and named[0] in ends:
-            return named[0], chance
-        return (ends[0], chance) if len(ends) == 1 else None
+            return named[0], probability
+        return (ends[0], probability) if len(ends) == 1 else None
 
     def _bytes(self, token_id: int) -> bytes:
         return self._own.token_bytes(token_id) if token_id < self._own.vocab_size else b""
 
 
 def _beside(written: _Written, rewritten: Rewritten, main: list[int]) -> dict[tuple[int, int], float]:
-    """(depth, token) -> chance: where the other pieces would first lead away from the main tokens."""
+    """(depth, token) -> probability: where the other pieces would first lead away from the main tokens."""
     found: dict[tuple[int, int], float] = {}
     before = b""
     for piece, others in zip(written.pieces, written.beside, strict=True):
@@ -162,15 +168,6 @@ def _beside(written: _Written, rewritten: Rewritten, main: list[int]) -> dict[tu
             depth = next((i for i, (token, usual) in pairs if token != usual), None)
             if depth is not None:
                 key = (depth, ids[depth])
-                found[key] = max(found.get(key, 0.0), other.chance)
+                found[key] = max(found.get(key, 0.0), other.probability)
         before += piece.data
     return found
-
-
-def _ranked(logits: Float32, guess: int, siblings: int) -> list[tuple[int, float]]:
-    """The guess and the likeliest other tokens, each with its probability."""
-    weights = np.exp(logits - logits.max())
-    chances = weights / weights.sum()
-    likely = np.flatnonzero(chances >= _LEAST)
-    others = sorted((-float(chances[token]), token) for token in likely.tolist() if token != guess)
-    return [(guess, float(chances[guess])), *((token, -chance) for chance, token in others[:siblings])]

@@ -11,16 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guessahead.engines.base import EngineInfo, PassOutput, Rows
 from guessahead.errors import ParameterError, PromptError, StateError
+from guessahead.protocols import EngineInfo, PassOutput, Rows
 from guessahead.types import Float32, Int32
+
+if TYPE_CHECKING:
+    from guessahead.protocols import DraftHead
 
 
 class VirtualClock:
-    """Seconds that pass only when somebody says so. Call it to read it."""
+    """A clock that only moves when it is told to. Call it to read it."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -153,7 +157,10 @@ class ReplayEngine:
     def new_sequence(self) -> ReplaySequence:
         return ReplaySequence()
 
-    def forward(self, requests: list[Rows]) -> list[PassOutput]:
+    def head(self, path: str = "") -> DraftHead | None:
+        return None
+
+    def forward(self, requests: Sequence[Rows]) -> list[PassOutput]:
         return [self._forward(rows) for rows in requests]
 
     def _forward(self, rows: Rows) -> PassOutput:
@@ -167,20 +174,38 @@ class ReplayEngine:
         if sequence.length > self.info.context_length:
             raise PromptError("the recorded text is over")
         sequence.first_row, sequence.tentative = last, list(parents[last:])
-        chosen = np.full(num_rows, -1, np.int32)
+        if rows.want_logits == "all":
+            chosen, logits = np.full(num_rows, -1, np.int32), self._judge(sequence)
+        else:
+            chosen, logits = self._choose_path(rows, parents, last, sequence.length)
+        return PassOutput(chosen, logits or None, num_passes=num_passes)
+
+    def _judge(self, sequence: ReplaySequence) -> dict[int, Float32]:
+        """The logits of the last committed row and of all tentative ones."""
+        first, positions = sequence.first_row, [sequence.length]
         logits: dict[int, Float32] = {}
-        row, position = last, sequence.length
-        while row >= 0 and rows.choice is not None:
-            token, sure = self._choose(position)
-            if rows.want_logits:
-                logits[row] = self._logits(token, sure)
-            depth = position - sequence.length
-            token = int(rows.choice.forced[depth]) if depth < len(rows.choice.forced) else token
+        for parent in sequence.tentative[1:]:
+            positions.append(positions[parent - first] + 1)
+        for row, position in enumerate(positions, first):
+            logits[row] = self._logits(*self._choose(position))
+        return logits
+
+    def _choose_path(
+        self, rows: Rows, parents: Sequence[int], row: int, position: int
+    ) -> tuple[Int32, dict[int, Float32]]:
+        """The tokens chosen from `row` on along the guesses that are right, and their logits if wanted."""
+        num_rows = len(rows.token_ids)
+        logits: dict[int, Float32] = {}
+        chosen = np.full(num_rows, -1, np.int32)
+        while row >= 0 and rows.context is not None:
+            token, claimed = self._choose(position)
+            if rows.want_logits == "path":
+                logits[row] = self._logits(token, claimed)
             chosen[row] = token
             children = range(row + 1, num_rows)
             row = next((i for i in children if parents[i] == row and rows.token_ids[i] == token), -1)
             position += 1
-        return PassOutput(chosen, logits or None, num_passes=num_passes)
+        return chosen, logits
 
     def _spend(self, num_rows: int, context: int) -> int:
         """Move the clock on; returns the number of passes."""
@@ -195,12 +220,12 @@ class ReplayEngine:
         """The token at a position, and the probability it claims."""
         position = min(position, len(self._text) - 1)
         token = int(self._text[position])
-        sure = self._accuracy(position) if callable(self._accuracy) else self._accuracy
-        right = self._luck[position] < sure
-        return (token if right else (token + 1) % self.info.vocab_size), sure
+        claimed = self._accuracy(position) if callable(self._accuracy) else self._accuracy
+        right = self._luck[position] < claimed
+        return (token if right else (token + 1) % self.info.vocab_size), claimed
 
-    def _logits(self, token: int, sure: float) -> Float32:
+    def _logits(self, token: int, claimed: float) -> Float32:
         logits = np.zeros(self.info.vocab_size, np.float32)
-        sure = min(max(sure, 1e-6), 1 - 1e-6)
-        logits[token] = np.log(sure / (1 - sure) * (self.info.vocab_size - 1))
+        claimed = min(max(claimed, 1e-6), 1 - 1e-6)
+        logits[token] = np.log(claimed / (1 - claimed) * (self.info.vocab_size - 1))
         return logits

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir
 from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
@@ -43,7 +43,7 @@ _LIMIT: Final = 1 << 20  # of every size
 class HeadConfig:
     """Sizes of a head, and whose it is.
 
-    fingerprint: of the target (see `Neighbour`). layers: of the target whose hidden states are fused.
+    fingerprint: of the target (see `HeadHost`). layers: of the target whose hidden states are fused.
     rope_base: of the rotation, by halves. vocab_size: of the head. formats: GGUF format of each matrix.
     """
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from guessahead.engines.base import Rows
 from guessahead.measure.formulas import VerifyCurve
-from guessahead.types import Choice, Int32, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Int32, SamplingParams
 
 if TYPE_CHECKING:
-    from guessahead.engines.base import Engine, SequenceState
+    from guessahead.protocols import Engine, SequenceState
 
 ROWS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25)
 NUM_ROUNDS: Final = 9
@@ -71,9 +71,9 @@ def _time_pass(
     engine: Engine, sequence: SequenceState, token_ids: Int32, context: int, clock: Callable[[], float]
 ) -> float:
     """One committed row and guesses behind it, as in a step; the cache is as before afterwards."""
-    choice = Choice(SamplingParams(), token_ids[: context + 1], context)
+    context_of = ChoiceContext(SamplingParams(), token_ids[: context + 1], context)
     started = clock()
-    engine.forward([Rows(sequence, token_ids[context:], choice=choice, choose_from=0)])
+    engine.forward([Rows(sequence, token_ids[context:], context=context_of, choose_from=0)])
     taken = clock() - started
     sequence.rollback(context)
     return taken

@@ -1,8 +1,8 @@
 """Will guessing pay? Answers from alpha, gamma and costs, before anything is built.
 
-The formulas are those of `core.stats` (Leviathan, Kalman, Matias 2023): a draft of gamma guesses, each
-right with probability alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1))
-times that of plain decoding. Here they are turned around: which gamma is best, and which alpha is needed?
+By the formulas of Leviathan, Kalman and Matias (2023), a draft of gamma guesses, each right with probability
+alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1)) times that of plain
+decoding. Here they are turned around: which gamma is best, and which alpha is needed?
 """
 
 from __future__ import annotations
@@ -11,18 +11,34 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from guessahead.core.stats import predict_speedup, predict_tau
 from guessahead.errors import ParameterError
-
-if TYPE_CHECKING:
-    from guessahead.report.trace import Trace
 
 MAX_GAMMA: Final = 63
 _ALPHAS: Final = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _PRECISION: Final = 1e-9
+
+
+def predict_tau(alpha: float, gamma: int) -> float:
+    """Expected tokens per step if every guess is right with probability alpha, independently.
+
+    (1 - alpha^(gamma+1)) / (1 - alpha): Leviathan, Kalman, Matias 2023, equation 1.
+    """
+    if not 0.0 <= alpha <= 1.0 or gamma < 0:
+        raise ParameterError(f"alpha must be in [0, 1] and gamma at least 0, not {alpha} and {gamma}")
+    return float(gamma + 1) if alpha == 1.0 else (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
+
+
+def predict_speedup(alpha: float, gamma: int, c: float, v: float) -> float:
+    """Expected speed over plain decoding: tau / (gamma * c + v).
+
+    c: time of a draft pass over that of a one-row target pass. v: time of a target pass of gamma + 1 rows
+    over that of one row. (Leviathan et al. 2023, theorem 3.8, has v = 1.)
+    """
+    if c < 0.0 or v <= 0.0:
+        raise ParameterError(f"c must be at least 0 and v above 0, not {c} and {v}")
+    return predict_tau(alpha, gamma) / (gamma * c + v)
 
 
 class VerifyCurve:
@@ -144,65 +160,6 @@ def grid(costs: Costs, gammas: Sequence[int], alphas: Sequence[float] = _ALPHAS)
     """The speeds over gamma and alpha."""
     rows = tuple(tuple(costs.speedup(alpha, gamma) for alpha in alphas) for gamma in gammas)
     return Grid(tuple(gammas), tuple(alphas), rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a trace tells: alpha, the costs, and what was reached, if known.
-
-    share: the part of the steps that guessed. mean_draft: guesses in one of those.
-    """
-
-    alpha: float
-    share: float
-    mean_draft: float
-    costs: Costs
-    tau: float | None
-    speedup: float | None
-
-
-def from_trace(trace: Trace) -> Measured:
-    """alpha, c and v(m) as they were in a trace.
-
-    The time of a one-row pass is plain decoding's where the trace holds it (--compare), else that of the
-    steps that guessed nothing. Raises ParameterError where neither is there, or nothing was guessed.
-    """
-    drafting = [step for step in trace.later_steps if step.guesses]
-    alpha = trace.stats.get("alpha")
-    if not drafting or not isinstance(alpha, int | float):
-        raise ParameterError(f"{trace.name} has no step that guessed anything: there is no alpha in it")
-    one_row = _one_row_seconds(trace)
-    by_rows: dict[int, list[float]] = {}
-    for step in trace.later_steps:
-        if step.num_rows > 1:
-            by_rows.setdefault(step.num_rows, []).append(step.seconds.forward / one_row)
-    num_guesses = sum(len(step.guesses) for step in drafting)
-    propose_seconds = sum(step.seconds.propose for step in trace.later_steps)
-    ratio = trace.comparison.get("ratio")
-    tau = trace.stats.get("tau")
-    return Measured(
-        alpha=float(alpha),
-        share=len(drafting) / len(trace.later_steps),
-        mean_draft=num_guesses / len(drafting),
-        costs=Costs(
-            c=propose_seconds / num_guesses / one_row,
-            v=VerifyCurve({rows: median(values) for rows, values in by_rows.items()}),
-        ),
-        tau=tau if isinstance(tau, float) else None,
-        speedup=ratio if isinstance(ratio, float) else None,
-    )
-
-
-def _one_row_seconds(trace: Trace) -> float:
-    seconds, passes = trace.plain.get("forward_seconds"), trace.plain.get("num_passes")
-    if isinstance(seconds, float) and isinstance(passes, int) and seconds > 0 and passes > 0:
-        return seconds / passes
-    plain = [step.seconds.forward for step in trace.later_steps if step.num_rows == 1]
-    if not plain or median(plain) <= 0:
-        raise ParameterError(
-            f"{trace.name} does not tell what a plain pass takes: make the trace with --compare"
-        )
-    return median(plain)
 
 
 def rising(curve: VerifyCurve) -> bool:

@@ -1,12 +1,11 @@
-"""What was measured of the guesses on a text (measure_acceptance.py), and what to expect of it."""
+"""What was measured of the guesses on a text (texts.py), and what to expect from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from guessahead.core.stats import predict_tau
-from guessahead.measure.formulas import Costs
+from guessahead.measure.formulas import Costs, predict_tau
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Expectation:
 
 
 def expect(found: TextAcceptance, costs: Costs, max_gamma: int) -> Expectation:
-    """The formulas of `guessahead.core.stats`; steps without a guess are plain steps."""
+    """By the formulas of formulas.py; steps without a guess are plain steps."""
     alpha = found.alpha or 0.0
 
     def speed(gamma: int) -> float:

@@ -18,20 +18,29 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from guessahead.core import sampling, tree
-from guessahead.engines.base import Rows
 from guessahead.errors import PromptError
+from guessahead.measure.teacher import hidden_states, teacher_forced
 from guessahead.measure.text_result import TextAcceptance
-from guessahead.types import Choice, Draft, Float32, Float64, Int32, SamplingParams, Verdict
+from guessahead.types import (
+    EMPTY_IDS,
+    Ask,
+    ChoiceContext,
+    Draft,
+    Float32,
+    Float64,
+    HiddenStates,
+    Int32,
+    SamplingParams,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.engines.base import Engine
+    from guessahead.protocols import Engine
 
 MIN_TOKENS: Final = 8
-_AHEAD: Final = 8  # tokens of the text that one pass checks: as many choices come out as the text fits
 _NUM_BINS: Final = 24
 _TIMED: Final = 16  # drafts that are made only to see what a guess takes
-_NO_NODES: Final = np.empty(0, np.int32)
 
 Progress = Callable[[int, int], None]
 
@@ -68,8 +77,10 @@ def measure_text(
     num_given = max(1, min(32, len(token_ids) // 4)) if num_given is None else num_given
     if not 1 <= num_given < len(token_ids):
         raise PromptError(f"{name} has {len(token_ids)} tokens, of which {num_given} are given")
-    text = _Text(token_ids, num_given, params, tuple(eos_ids), _hidden(engine, token_ids, drafter))
-    if not sampling.is_greedy(params) and draft_engine is not None and drafter.gives_dists:
+    layers = drafter.needs_hidden
+    hidden = hidden_states(engine, token_ids[:-1], layers) if layers else {}
+    text = _Text(token_ids, num_given, params, tuple(eos_ids), hidden)
+    if not text.greedy and draft_engine is not None and drafter.gives_distributions:
         text.draft(drafter, gamma, clock, text.places[:_TIMED])
         values = [
             float(np.minimum(p, q).sum()) for p, q in _distributions(text, engine, draft_engine, progress)
@@ -108,28 +119,35 @@ class _Text:
     def greedy(self) -> bool:
         return sampling.is_greedy(self.params)
 
-    def choice(self, place: int, params: SamplingParams | None = None) -> Choice:
-        """How to choose the token of a place."""
-        return Choice(params or self.params, self.token_ids[:place], self._start, self._eos_ids)
+    def context(self, place: int) -> ChoiceContext:
+        """How the token of a place is chosen."""
+        return ChoiceContext(self.params, self.token_ids[:place], self._start, self._eos_ids)
 
     def draft(self, drafter: Drafter, gamma: int, clock: Callable[[], float], places: range) -> None:
         """Let the drafter guess at every one of the places; it sees the text before it."""
-        drafter.begin(self.token_ids[: self._start], self.choice(self._start))
-        num_read = 0
+        begun = max(self._start - 1, 1)  # the last given token is as the one that the prompt's pass chose
+        drafter.begin(self.context(begun))
         try:
+            if begun < self._start:
+                drafter.observe(*self._follow(0, begun))
             for place in places:
-                if self._hidden:  # of all that stands before the last token, which no pass has read yet
-                    fresh = slice(num_read, place - 1)
-                    drafter.read(num_read, {layer: rows[fresh] for layer, rows in self._hidden.items()})
-                    num_read = place - 1
+                ask = Ask(self.context(place), min(gamma, len(self.token_ids) - place))
                 began = clock()
-                draft = drafter.propose(self.choice(place), min(gamma, len(self.token_ids) - place))
+                draft = drafter.propose(ask)
                 self.seconds += clock() - began
                 self.num_guesses += len(draft)
                 self._ask(draft, place)
-                drafter.observe(Verdict(_NO_NODES, self.token_ids[place : place + 1], 0))
+                drafter.observe(*self._follow(place - 1, place))
         finally:
             drafter.end()
+
+    def _follow(self, first: int, place: int) -> tuple[Verdict, HiddenStates | None]:
+        """That the token of a place follows, and what a pass over the positions from `first` to it shows."""
+        verdict = Verdict(EMPTY_IDS, self.token_ids[place : place + 1], 0)
+        if not self._hidden:
+            return verdict, None
+        layers = {layer: rows[first:place] for layer, rows in self._hidden.items()}
+        return verdict, HiddenStates(first, layers)
 
     def _ask(self, draft: Draft, place: int) -> None:
         """Note the guesses as far as those before them stand in the text. Siblings count together."""
@@ -146,30 +164,20 @@ class _Text:
             node, depth = following, depth + 1
 
 
-def _hidden(engine: Engine, token_ids: Int32, drafter: Drafter) -> Mapping[int, Float32]:
-    """What `drafter` wants to know of the target's passes over the text."""
-    if not drafter.needs_hidden:
-        return {}
-    sequence = engine.new_sequence()
-    try:
-        [output] = engine.forward([Rows(sequence, token_ids[:-1], want_hidden=drafter.needs_hidden)])
-    finally:
-        sequence.close()
-    return output.hidden or {}
-
-
 def _judged(name: str, text: _Text, engine: Engine, gamma: int, progress: Progress | None) -> TextAcceptance:
-    """The target's opinion of the guesses."""
+    """Compare the guesses with what the target would write."""
     tested, accepted = [0] * gamma, [0.0] * gamma
     firsts: list[float | None] = [None] * len(text.places)
-    for place, chosen, logits in teacher_forced(engine, text, want_logits=not text.greedy):
-        p = None if logits is None else sampling.probabilities(logits, text.choice(place))
+    for place, logits in teacher_forced(engine, text.token_ids, text.places.start):
+        context = text.context(place)
+        p = None if text.greedy else sampling.probabilities(logits, context)
+        chosen = sampling.choose(logits, context) if p is None else -1
         for drafted_at, depth, tokens in text.questions.get(place, ()):
-            worth = float(chosen in tokens) if p is None else float(p[list(tokens)].sum())
+            hits = float(chosen in tokens) if p is None else float(p[list(tokens)].sum())
             tested[depth] += 1
-            accepted[depth] += worth
+            accepted[depth] += hits
             if depth == 0:
-                firsts[drafted_at - text.places.start] = worth
+                firsts[drafted_at - text.places.start] = hits
         _tell(progress, place, text)
     return _result(name, text, tested, accepted, firsts)
 
@@ -178,54 +186,13 @@ def _distributions(
     text: _Text, engine: Engine, draft_engine: Engine, progress: Progress | None
 ) -> Iterator[tuple[Float64, Float64]]:
     """p and q at every place."""
-    sides = (teacher_forced(each, text, want_logits=True) for each in (engine, draft_engine))
-    for (place, _, ours), (_, _, theirs) in zip(*sides, strict=True):
-        assert ours is not None
-        assert theirs is not None
-        choice = text.choice(place)
-        p, q = sampling.probabilities(ours, choice), sampling.probabilities(theirs, choice)
+    sides = (teacher_forced(each, text.token_ids, text.places.start) for each in (engine, draft_engine))
+    for (place, ours), (_, theirs) in zip(*sides, strict=True):
+        context = text.context(place)
+        p, q = sampling.probabilities(ours, context), sampling.probabilities(theirs, context)
         size = min(len(p), len(q))  # one vocabulary may be padded further than the other
         _tell(progress, place, text)
         yield p[:size], q[:size]
-
-
-def teacher_forced(
-    engine: Engine, text: _Text, *, want_logits: bool
-) -> Iterator[tuple[int, int, Float32 | None]]:
-    """(place, the choice there, logits if wanted) for every place of the text.
-
-    A pass checks the next tokens of the text as if they were a draft: as long as the choice is what stands
-    there, further choices come out of the same pass. Where it differs, the text goes on and not the choice.
-    """
-    token_ids, place = text.token_ids, text.places.start
-    # Where only the logits count, choices are greedy: they agree with a text more often.
-    params = SamplingParams() if want_logits else text.params
-    sequence = engine.new_sequence()
-    try:
-        if place > 1:
-            engine.forward([Rows(sequence, token_ids[: place - 1])])
-        while place < len(token_ids):
-            fresh = token_ids[sequence.length : place]
-            ahead = token_ids[place : min(place + _AHEAD, len(token_ids) - 1)]
-            last = row = len(fresh) - 1
-            rows = Rows(
-                sequence,
-                np.concatenate([fresh, ahead]),
-                choice=text.choice(place, params),
-                choose_from=last,
-                want_logits=want_logits,
-            )
-            [output] = engine.forward([rows])
-            while True:
-                chosen = int(output.chosen[row])
-                yield place, chosen, None if output.logits is None else output.logits[row]
-                place += 1
-                if row - last == len(ahead) or chosen != token_ids[place - 1]:
-                    break
-                row += 1
-            sequence.keep(np.arange(last + 1, row + 1, dtype=np.int32))
-    finally:
-        sequence.close()
 
 
 def _result(

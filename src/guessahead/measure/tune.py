@@ -1,7 +1,7 @@
 """Finding the best setting for a model on this machine: threads, drafter, and the largest draft that pays.
 
 The model answers some prompts plainly. Its own answers are then the texts on which each drafter is measured
-(measure_acceptance.py): teacher-forced on what the model writes anyway, that is just what guessing would have
+(texts.py): teacher-forced on what the model writes anyway, that is just what guessing would have
 met. With the measured costs, `stats` says what each drafter gains.
 """
 
@@ -20,10 +20,10 @@ from guessahead.measure.texts import measure_text
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
-    from guessahead.engines.base import Engine
     from guessahead.measure.costs import PassTimes
     from guessahead.measure.texts import Progress
     from guessahead.model import LanguageModel
+    from guessahead.protocols import Engine
     from guessahead.types import Int32
 
 # A drafter must promise this much; less is lost in noise, and plain decoding is simpler.
@@ -103,7 +103,7 @@ def measure_drafter(
 
 
 def largest_draft(v: VerifyCurve) -> int:
-    """Most guesses of a step that can pay: were all of them right, more would hardly be any faster.
+    """The most guesses of a step that can pay: even if all of them are right, more are hardly faster.
 
     v is taken as far as it was measured.
     """
@@ -112,7 +112,7 @@ def largest_draft(v: VerifyCurve) -> int:
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The one that promises most; None where none promises enough."""
+    """The candidate with the highest expected speed-up; None where none reaches WORTHWHILE."""
     known = [each for each in candidates if each.expected is not None and each.expected.gamma > 0]
     top = max(known, key=lambda each: each.expected.speedup if each.expected else 0.0, default=None)
     if top is None or top.expected is None or top.expected.speedup < WORTHWHILE:

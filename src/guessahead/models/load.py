@@ -1,22 +1,28 @@
-"""Names and files -> loaded models. What can be wrong with a model is found here, before generating."""
+"""Names and files to loaded parts: what can be wrong with a model is found here, before generating."""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from guessahead.engines import registry
+from guessahead.engines.registry import DEFAULT_ENGINE, RunSettings
 from guessahead.errors import ModelError
-from guessahead.models import catalogue
+from guessahead.models import catalogue, memory
 from guessahead.models.download import Progress, fetch
 from guessahead.models.gguf import GGUFFile
+from guessahead.models.lower_precision import LowerPrecision, bits_per_weight
+from guessahead.runners.solo import SoloRunner
+from guessahead.text.chat_template import ChatTemplate
+from guessahead.text.tokenizer import Tokenizer
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 if TYPE_CHECKING:
-    from guessahead.engines.base import Engine
-    from guessahead.model import LanguageModel
+    from guessahead.protocols import Engine
 
 
 def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
@@ -52,34 +58,34 @@ def open_checkpoint(path: Path) -> GGUFFile:
     return GGUFFile.open(path)
 
 
-def load(
-    model: str | os.PathLike[str] = catalogue.DEFAULT_MODEL,
+def identity(model: str) -> str:
+    """What settings of a model are kept under: its name in the catalogue, or its absolute path."""
+    return model if model in catalogue.entries() else str(Path(model).expanduser().absolute())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedParts:
+    """A model in parts. name: as people call it. identity: see `identity`."""
+
+    runner: SoloRunner
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate | None
+    name: str
+    identity: str
+
+
+def load_parts(
+    model: str | os.PathLike[str],
+    settings: RunSettings,
     *,
-    threads: int | None = None,
-    context: int | None = None,
-    activations: Literal["int8", "f32"] = "int8",
-    cache: Literal["f32", "f16"] = "f32",
+    engine: str = DEFAULT_ENGINE,
     progress: Progress | None = None,
-) -> LanguageModel:
-    """Load a model, ready to generate.
-
-    model: a name of the catalogue, the path of a GGUF file or of a Hugging Face model folder, or a hub id.
-    threads: worker threads; None = one for each core this process may use.
-    context: most tokens of a sequence; None = what the model was made for.
-    activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
-        slow route for checks). Weights that are not quantised always take f32.
-    cache: keys and values as "f32", or as "f16": half the memory, faster at long contexts, and a (slightly)
-        different model: its tokens are identical among themselves, not to those of f32.
-    progress: told how far a download is; None = a bar on stderr.
-    Raises ModelError, TokenizerError or ParameterError, in one line.
-    """
-    from guessahead.engines.native import NativeEngine
-    from guessahead.model import LanguageModel
+) -> LoadedParts:
+    """Load a model. The arguments are those of `guessahead.load`, and so are the errors."""
     from guessahead.models.folders import read_text_parts
-    from guessahead.models.lower_precision import bits_per_weight, requantised
-    from guessahead.text.stream import ChatTemplate
-    from guessahead.text.tokenizer import Tokenizer
 
+    load_engine = registry.find(engine)
+    settings = replace(settings, check_memory=memory.check)
     path = resolve(model, progress=progress)
     with open_checkpoint(path) as file:
         if path.is_dir():
@@ -88,23 +94,22 @@ def load(
             tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine: quick to fail
             chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
         bits = bits_per_weight(file)
-        engine = NativeEngine.from_gguf(
-            file, threads=threads, context=context, activations=activations, cache=cache
-        )
-    if tokenizer.vocab_size > engine.info.vocab_size:
+        loaded = load_engine(file, settings)
+    if tokenizer.vocab_size > loaded.info.vocab_size:
         raise ModelError(
             f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, "
-            f"the model only {engine.info.vocab_size}: a damaged or mismatched file"
+            f"the model only {loaded.info.vocab_size}: a damaged or mismatched file"
         )
     name = os.fspath(model)
-
-    def at_precision(kind: str) -> Engine:
-        with GGUFFile.open(requantised(path, kind)) as file:
-            return NativeEngine.from_gguf(
-                file, threads=threads, context=context, activations=activations, cache=cache
-            )
-
     if path.is_dir():
-        return LanguageModel(engine, tokenizer, chat_template, path.name if Path(name).is_dir() else name)
+        shown = path.name if Path(name).is_dir() else name
+        return LoadedParts(SoloRunner(loaded, tokenizer), tokenizer, chat_template, shown, identity(name))
     shown = name if name in catalogue.entries() else path.stem
-    return LanguageModel(engine, tokenizer, chat_template, shown, at_precision, bits)
+
+    def load_copy(copy: Path) -> Engine:
+        with GGUFFile.open(copy) as file:
+            return load_engine(file, settings)
+
+    lower = LowerPrecision(path, shown, bits, load_copy)
+    runner = SoloRunner(loaded, tokenizer, lower_precision=lower)
+    return LoadedParts(runner, tokenizer, chat_template, shown, identity(name))

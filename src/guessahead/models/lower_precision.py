@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from guessahead.errors import ModelError
+from guessahead.errors import ModelError, ParameterError
+from guessahead.files import cache_dir
 from guessahead.models.convert import convert
-from guessahead.models.download import cache_dir
-from guessahead.models.gguf import GGUFFile
+from guessahead.models.gguf import GGMLType, GGUFFile
+
+if TYPE_CHECKING:
+    from guessahead.protocols import Engine
 
 
 def bits_per_weight(file: GGUFFile) -> float:
@@ -48,3 +53,30 @@ def requantised(source: Path, kind: str) -> Path:
         finally:
             unfinished.unlink(missing_ok=True)
     return copy
+
+
+class LowerPrecision:
+    """Engines of one model's weights at lower precision, each loaded once."""
+
+    def __init__(
+        self, source: Path, name: str, bits_per_weight: float, load: Callable[[Path], Engine]
+    ) -> None:
+        """source: the model's file; name: as people call it. bits_per_weight: of its matrices as they are."""
+        self._source, self._name, self._bits_per_weight, self._load = source, name, bits_per_weight, load
+        self._loaded: dict[str, Engine] = {}
+
+    def at(self, kind: str) -> Engine:
+        """An engine of the same weights as `kind` ("Q4_1", "Q8_0"). Errors: as `requantised`."""
+        if kind not in self._loaded:
+            self._loaded[kind] = self._load(requantised(self._source, kind))
+        return self._loaded[kind]
+
+    def below(self, kind: str) -> Engine:
+        """The same. Raises ParameterError for a format that is not smaller than the weights are."""
+        wanted = 8.0 * GGMLType[kind].row_bytes(256) / 256
+        if self._bits_per_weight <= wanted:
+            raise ParameterError(
+                f"{self._name!r} has {self._bits_per_weight:.1f} bits a weight already, and {kind} "
+                f"would have {wanted:.1f}: leave precision out"
+            )
+        return self.at(kind)

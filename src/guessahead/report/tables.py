@@ -155,7 +155,7 @@ def _stat(key: str, form: str) -> Callable[[Trace], str]:
 
 
 def _drafter(trace: Trace) -> str:
-    return f"{trace.drafter}, {'as it pays' if trace.gamma is None else f'at most {trace.gamma} a step'}"
+    return f"{trace.drafter}, {'as it pays' if trace.gamma == 'auto' else f'at most {trace.gamma} a step'}"
 
 
 def _guesses(trace: Trace) -> str:
@@ -180,7 +180,7 @@ def _costs(trace: Trace) -> str:
     return _DASH if c is None or v is None else f"c = {c:.3f}, v = {v:.2f}"
 
 
-def _sweeps(trace: Trace) -> str:
+def _passes_saved(trace: Trace) -> str:
     saved, passes = number(trace.stats, "num_sweeps_saved"), number(trace.stats, "num_passes")
     if saved is None or passes is None:
         return _DASH
@@ -200,7 +200,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Trace], str]], ...] = (
         "tokens per pass; plain decoding has 1",
         lambda trace: _pair(number(trace.stats, "tau"), trace.predicted_tau),
     ),
-    ("weight sweeps saved", "passes that plain decoding would have needed", _sweeps),
+    ("passes saved", "passes that plain decoding would have needed on top", _passes_saved),
     ("speed", "after the first token", _stat("tokens_per_second", "{:.1f} tokens/s")),
     ("plain decoding", "the same request, nothing guessed", _plain_rate),
     (

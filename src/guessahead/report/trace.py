@@ -3,7 +3,7 @@
 A JSON object. Names are stable; `version` counts incompatible changes, and unknown names are left alone.
 
 version: 1.
-model, drafter, gamma, seed, prompt_token_ids, finish_reason, steps: see guessahead.core.state.Run.trace.
+model, drafter, gamma, seed, prompt_token_ids, finish_reason, steps: see guessahead.core.trace.
 tokens: the text of every token that occurs, by id. A token whose bytes are not text on their own (a part of
     a character) is {"hex": "e29c"} instead.
 control_token_ids: those of them that are no text but marks of the model (they appear by name in `tokens`).
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from guessahead.measure.bench.comparison import Comparison
     from guessahead.model import LanguageModel
     from guessahead.text.tokenizer import Tokenizer
-    from guessahead.types import Generation
+    from guessahead.types import Gamma, Generation
 
 VERSION: Final = 1
 KINDS: Final = ("plain", "correction", "bonus", "cut")
@@ -82,7 +82,7 @@ class Trace:
     name: str
     model: str
     drafter: str
-    gamma: int | None
+    gamma: Gamma
     finish_reason: str
     prompt_token_ids: tuple[int, ...]
     steps: tuple[Step, ...]
@@ -152,7 +152,8 @@ def parse_trace(document: object, name: str) -> Trace:
         reader.number(key): reader.piece(key, value)
         for key, value in reader.get(document, "tokens", dict).items()
     }
-    gamma = reader.optional(document, "gamma", int)
+    automatic = isinstance(document, dict) and document.get("gamma") == "auto"
+    gamma: Gamma = "auto" if automatic else reader.get(document, "gamma", int)
     drafter = reader.get(document, "drafter", str)
     trace = Trace(
         name=name,

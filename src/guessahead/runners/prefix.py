@@ -10,7 +10,7 @@ import numpy as np
 from guessahead.types import EMPTY_IDS, Int32
 
 if TYPE_CHECKING:
-    from guessahead.engines.base import Engine, SequenceState
+    from guessahead.protocols import Engine, SequenceState
 
 
 class KeptPrefix:

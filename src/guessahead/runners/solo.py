@@ -1,44 +1,42 @@
-"""The loop: propose, verify, accept, commit.
-
-With N committed tokens the cache holds N - 1; the last one is *pending* and is fed by the next pass, with
-the guesses behind it. So a step is one pass over: the committed tokens that the cache lacks, then the draft.
-For the first step those are the whole prompt, and for plain decoding the draft is always empty; neither is a
-case of its own.
-"""
+"""One request at a time: the loop around `turn`, and the runner that makes drafters for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
 
-import numpy as np
-
-from guessahead.controller.base import FixedGamma, Policy
+from guessahead.controller import store
+from guessahead.controller.base import FixedGamma
 from guessahead.controller.controller import MAX_NODES, Controller
 from guessahead.controller.pass_costs import PassCosts
-from guessahead.core.rejection import REJECTION, HashDraws, equip, settle
+from guessahead.core.rejection import ACCEPTANCES, REJECTION, HashDraws, RejectionJudge
 from guessahead.core.sampling import is_greedy
-from guessahead.core.state import Chunk, Request, Run
-from guessahead.core.verify import accept
-from guessahead.engines.base import Rows
-from guessahead.types import Choice, Draft, Float32, Generation, Int32
+from guessahead.core.state import GenerationState
+from guessahead.core.step import CHOOSE, Step
+from guessahead.drafters import registry
+from guessahead.drafters.base import DrafterResources, check_sampling
+from guessahead.errors import ParameterError, TokenizerError
+from guessahead.protocols import RunnerInfo
+from guessahead.runners.base import turn
+from guessahead.runners.prefix import KeptPrefix
+from guessahead.text.stream import StreamDecoder
 
 if TYPE_CHECKING:
-    from guessahead.core.rejection import Draws
     from guessahead.drafters.base import Drafter
-    from guessahead.engines.base import Engine, SequenceState
-    from guessahead.runners.prefix import KeptPrefix
+    from guessahead.protocols import DrafterSettings, DraftHead, Engine, Policy, Runner
     from guessahead.text.tokenizer import Tokenizer
+    from guessahead.types import ChoiceContext, Chunk, Draws, Generation, Request
 
 
 class SpeculativeDecoder:
     """Generates one text at a time with a target model and a drafter.
 
     The text is the target's own: it does not depend on the drafter, on gamma, or on how many guesses were
-    right (with acceptance "rejection", its law does not). `tokenizer` turns tokens into text and knows which
-    tokens end it.
+    right (with acceptance "rejection", its distribution does not). `tokenizer` turns tokens into text and
+    knows which tokens end it.
     """
 
     def __init__(
@@ -50,13 +48,13 @@ class SpeculativeDecoder:
         costs: PassCosts | None = None,
         clock: Callable[[], float] = perf_counter,
         prefix: KeptPrefix | None = None,
-        draws: Callable[[Choice], Draws] = HashDraws,
+        draws: Callable[[ChoiceContext], Draws] = HashDraws,
     ) -> None:
         """costs: what passes of this engine cost, shared by its generations; None = learn from nothing.
 
         clock: seconds, for all that is measured here; the replay engine has a virtual one.
         prefix: where the cache comes from and goes to; None = every generation begins with an empty one.
-        draws: who draws lots for acceptance "rejection", made from the first choice of each generation.
+        draws: makes the random numbers for acceptance "rejection", from the first context of a generation.
         """
         self._engine = engine
         self._drafter = drafter
@@ -83,102 +81,143 @@ class SpeculativeDecoder:
         PromptError for an empty prompt or one that fills the context, ParameterError for a drafter that the
         request's way of acceptance cannot serve.
         """
-        run = Run(request, self._engine.info, self._tokenizer, self._drafter.name, self._drafter.note)
-        by_chance = request.acceptance == REJECTION and not is_greedy(request.params)
-        draws = self._draws(run.choice()) if by_chance else None
-        equip(self._drafter, draws)
-        return self._steps(run, draws)
+        text = StreamDecoder(self._tokenizer, request.stops)
+        drafter, info = self._drafter, self._engine.info
+        state = GenerationState(request, info, self._tokenizer.eos_ids, text, drafter.name, drafter.note)
+        sampled = request.acceptance == REJECTION and not is_greedy(request.params)
+        if sampled:
+            check_sampling(drafter)
+        return self._steps(state, self._draws(state.context()) if sampled else None)
 
-    def _policy(self, request: Request) -> Policy:
-        """Who decides how much to guess."""
-        if request.gamma is not None or not self._drafter.members:
-            return FixedGamma(self._drafter, request.gamma or 0)
+    def _steps(self, state: GenerationState, draws: Draws | None) -> Generator[Chunk, None, Generation]:
+        engine, drafter, clock, prefix = self._engine, self._drafter, self._clock, self._prefix
+        sequence = engine.new_sequence() if prefix is None else prefix.take(state.history)
+        try:
+            judge = CHOOSE if draws is None else RejectionJudge(draws)
+            step = Step(state, sequence, drafter, self._policy(state.request, draws), judge)
+            drafter.begin(state.context())
+            while state.finish_reason is None:
+                [chunk] = turn(engine, [step], clock)
+                yield chunk
+        finally:
+            try:
+                sequence.close() if prefix is None else prefix.put(sequence, state.history)
+            finally:
+                drafter.end()
+        return state.generation()
+
+    def _policy(self, request: Request, draws: Draws | None) -> Policy:
+        """Decides how much is guessed."""
+        drafter = self._drafter
+        if request.gamma != "auto" or not drafter.members:
+            return FixedGamma(drafter, 0 if request.gamma == "auto" else request.gamma, draws)
         return Controller(
-            self._drafter,
+            drafter,
             self._costs,
-            self._clock,
+            draws=draws,
             most=request.max_draft or MAX_NODES,
             max_tokens=request.max_tokens,
             explain=request.trace,
         )
 
-    def _steps(self, run: Run, draws: Draws | None) -> Generator[Chunk, None, Generation]:
-        engine, drafter, clock, prefix = self._engine, self._drafter, self._clock, self._prefix
-        policy = self._policy(run.request)
-        sequence = engine.new_sequence() if prefix is None else prefix.take(run.history)
-        try:
-            started = clock()
-            drafter.begin(run.history, run.choice())
-            while run.finish_reason is None:
-                # 1. Guess.
-                choice = run.choice()
-                draft = _propose(policy, choice, run.budget)
-                proposed = clock()
-                # 2. One pass over what the cache lacks and the guesses.
-                rows = _rows(sequence, choice, draft, run, drafter.needs_hidden)
-                num_cached = sequence.length
-                [output] = engine.forward([rows])
-                forwarded = clock()
-                # 3. Keep the guesses that the target agrees with, and its own next token.
-                first_guess = len(rows.token_ids) - len(draft)
-                output = settle(draft, choice, output, first_guess - 1, draws)
-                full = accept(draft, output.chosen[first_guess - 1 :])
-                # 4. Commit, up to where the text ends.
-                verdict = run.commit(rows, draft, full, output)
-                sequence.keep((verdict.path + first_guess).astype(np.int32))
-                committed = clock()
-                # 5. Learn, count, and hand out.
-                if output.hidden is not None:
-                    drafter.read(num_cached, _kept(output.hidden, first_guess, verdict.path))
-                drafter.observe(verdict)
-                pass_seconds, num_rows = forwarded - proposed, len(rows.token_ids)
-                policy.observe(verdict, num_rows, len(choice.history), pass_seconds, committed - started)
-                observed = clock()
-                propose_seconds = (proposed - started) + (observed - committed)
-                chunk = run.count(propose_seconds, pass_seconds, committed - forwarded, policy.why())
-                yield chunk
-                started = clock()
-        finally:
+
+class LowerPrecision(Protocol):
+    """Makes engines of a model's own weights at lower precision (models/lower_precision.py)."""
+
+    def at(self, kind: str) -> Engine:
+        """An engine of the same weights in another format ("Q4_1", "Q8_0"); loaded once."""
+
+    def below(self, kind: str) -> Engine:
+        """The same; raises ParameterError for a format that is not smaller than the weights are."""
+
+
+class SoloRunner:
+    """A loaded model that serves one request at a time (see protocols.Runner)."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        *,
+        lower_precision: LowerPrecision | None = None,
+        prefix: KeptPrefix | None = None,
+    ) -> None:
+        """The model's draft head, if it has one, is read at once: the first token must not wait for it.
+
+        lower_precision: for drafters that want a smaller copy of the model. prefix: of a session.
+        """
+        self.engine, self.tokenizer, self.lower_precision = engine, tokenizer, lower_precision
+        self.info = RunnerInfo("solo", engine.info, acceptances=ACCEPTANCES)
+        self._prefix = prefix
+        self._heads: dict[str, DraftHead | None] = {"": engine.head()}
+        self._same_tokenizer: WeakSet[Tokenizer] = WeakSet([tokenizer])
+        self._other_tokenizer: WeakSet[Tokenizer] = WeakSet()
+
+    def stream(self, request: Request, drafter: DrafterSettings) -> Generator[Chunk, None, Generation]:
+        """As `Runner.stream`. Raises ParameterError for a drafter that is unknown or cannot work here."""
+        made = registry.make(drafter.name, drafter.options, self.resources(drafter.draft_model))
+        decoder = SpeculativeDecoder(
+            self.engine, made, self.tokenizer, costs=store.costs_of(self.engine), prefix=self._prefix
+        )
+        return self._stored(decoder.stream(request))
+
+    def session(self) -> SoloRunner:
+        """The same model with a cache that is kept from one request to the next."""
+        session = SoloRunner.__new__(SoloRunner)
+        vars(session).update(vars(self))  # all that is loaded is shared
+        session._prefix = KeptPrefix(self.engine)
+        return session
+
+    def close(self) -> None:
+        if self._prefix is not None:
+            self._prefix.close()
+
+    def resources(self, draft_model: Runner | None = None) -> DrafterResources:
+        """What a drafter for this model may use, with a second model if one is given."""
+        lower = self.lower_precision
+        resources = DrafterResources(
+            engine=self.engine,
+            tokenizer=self.tokenizer,
+            at_precision=lower.at if lower else None,
+            head=self._head,
+        )
+        if draft_model is None:
+            return resources
+        draft = solo(draft_model)
+        return replace(
+            resources,
+            draft_engine=draft.engine,
+            draft_tokenizer=self._unlike(draft.tokenizer),
+            draft_at_precision=draft.lower_precision.below if draft.lower_precision else None,
+        )
+
+    def _stored(self, steps: Generator[Chunk, None, Generation]) -> Generator[Chunk, None, Generation]:
+        """The same chunks; what was learned of pass costs is kept for the next process at their end."""
+        generation = yield from steps
+        store.keep(self.engine)
+        return generation
+
+    def _head(self, path: str) -> DraftHead | None:
+        """The draft head in a folder, or the one that belongs to this model (""); loaded once."""
+        if path not in self._heads:
+            self._heads[path] = self.engine.head(path)
+        return self._heads[path]
+
+    def _unlike(self, tokenizer: Tokenizer) -> Tokenizer | None:
+        """The tokenizer, if its ids mean something else than this model's; they are compared once."""
+        if tokenizer not in self._same_tokenizer and tokenizer not in self._other_tokenizer:
             try:
-                sequence.close() if prefix is None else prefix.put(sequence, run.history)
-            finally:
-                drafter.end()
-        return run.generation()
+                self.tokenizer.check_same(tokenizer)
+                self._same_tokenizer.add(tokenizer)
+            except TokenizerError:
+                self._other_tokenizer.add(tokenizer)
+        return tokenizer if tokenizer in self._other_tokenizer else None
 
 
-def _propose(policy: Policy, choice: Choice, budget: int) -> Draft:
-    """The guesses of a step; none before the first token, which must not come later than plain decoding's."""
-    if len(choice.history) == choice.prompt_length:
-        return Draft()
-    return policy.draft(choice, budget)
-
-
-def _kept(hidden: Mapping[int, Float32], first_guess: int, path: Int32) -> Mapping[int, Float32]:
-    """The hidden states of the rows that stay: the committed ones, and the guesses on the path."""
-    if all(len(states) == first_guess + len(path) for states in hidden.values()):
-        return hidden  # the usual plain step
-    rows = np.concatenate([np.arange(first_guess), path + first_guess])
-    return {layer: states[rows] for layer, states in hidden.items()}
-
-
-def _rows(
-    sequence: SequenceState, choice: Choice, draft: Draft, run: Run, want_hidden: tuple[int, ...]
-) -> Rows:
-    """The committed tokens that the cache lacks, then the draft."""
-    fresh = choice.history[sequence.length :]
-    last = len(fresh) - 1
-    if draft.dists is not None:  # the target judges these by its logits, each of them
-        choice = replace(choice, forced=draft.token_ids)
-    parents = None
-    if draft.parents is not None:
-        # tree.ROOT, which is -1, becomes the row of the last committed token.
-        parents = np.concatenate([np.arange(-1, last, dtype=np.int32), draft.parents + np.int32(len(fresh))])
-    return Rows(
-        sequence=sequence,
-        token_ids=np.concatenate([fresh, draft.token_ids]) if len(draft) else fresh,
-        parents=parents,
-        choice=choice,
-        choose_from=last,
-        want_logits=run.wants_logits or draft.dists is not None,
-        want_hidden=want_hidden,
-    )
+def solo(runner: Runner) -> SoloRunner:
+    """The runner, for those who need its engine. Raises ParameterError where it has none in this process."""
+    if not isinstance(runner, SoloRunner):
+        raise ParameterError(
+            f"this needs a model that was loaded in this process, not runner {runner.info.name!r}"
+        )
+    return runner

@@ -30,7 +30,7 @@ class Piece:
     """One guess of the other model: its bytes, and how sure it was."""
 
     data: bytes
-    chance: float
+    probability: float
 
 
 def continuation(tokenizer: Tokenizer, text: str, *, special: bool = False) -> list[int]:
@@ -137,7 +137,7 @@ class Rewritten:
         return found
 
     def guesses(self, pieces: Sequence[Piece], *, ended: bool) -> list[tuple[int, float]]:
-        """The tokens that the pieces make, each with its chance given the one before.
+        """The tokens that the pieces make, each with its probability given the one before.
 
         A token at the open end of the text is left out unless the text has ended: " bro" may become
         " brown". It stays where one piece says all of it, as a whole word mostly is one.
@@ -146,14 +146,14 @@ class Rewritten:
         found = self.ids(data)
         if found and not ended:
             found = found[: self._num_closed(found, data, len(pieces[-1].data))]
-        chances, start = _chances(pieces, len(self._pending)), len(self._pending)
+        probabilities, start = _probabilities(pieces, len(self._pending)), len(self._pending)
         guesses = []
         for token_id, end in found:
-            chance = 1.0
-            for offset, each in chances:
+            probability = 1.0
+            for offset, each in probabilities:
                 if start <= offset < end:
-                    chance *= each
-            guesses.append((token_id, chance))
+                    probability *= each
+            guesses.append((token_id, probability))
             start = end
         return guesses
 
@@ -172,13 +172,13 @@ class Rewritten:
         return max(persisted, sum(end <= begins for _, end in found))
 
 
-def _chances(pieces: Sequence[Piece], first: int) -> list[tuple[int, float]]:
-    """(offset of its first byte that is guessed, chance) of each piece."""
-    offset, chances = 0, []
+def _probabilities(pieces: Sequence[Piece], first: int) -> list[tuple[int, float]]:
+    """(offset of its first byte that is guessed, probability) of each piece."""
+    offset, probabilities = 0, []
     for piece in pieces:
-        chances.append((max(offset, first), piece.chance))
+        probabilities.append((max(offset, first), piece.probability))
         offset += len(piece.data)
-    return chances
+    return probabilities
 
 
 def _whole_characters(data: bytes) -> str:

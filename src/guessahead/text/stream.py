@@ -1,13 +1,8 @@
-"""Between token ids and the text a reader sees: the incremental decoder with its stop strings; chat
-templates.
-
-The engine below speaks token ids only.
-"""
+"""Token ids to the text a reader sees, as they come: whole characters, and the stop strings that end it."""
 
 from __future__ import annotations
 
 import codecs
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,10 +14,9 @@ __all__ = ["ChatTemplate", "StopMatcher", "StreamDecoder"]
 
 
 class StopMatcher:
-    """Finds several strings in a text that arrives in pieces: Aho and Corasick 1975, one dictionary step per
-    character.
+    """Finds a few short strings in a text that arrives in pieces.
 
-    State: the longest suffix of the text so far that begins some stop string.
+    It keeps as much of the end of the text as a stop string may have begun in.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -32,65 +26,27 @@ class StopMatcher:
         for stop in stops:
             if not isinstance(stop, str) or not stop:
                 raise ParameterError(f"a stop string must be a non-empty string, not {stop!r}")
-        self._next: Final[list[dict[str, int]]] = [{}]
-        self._depth: Final = [0]  # characters held by each state
-        self._match: Final = [0]  # length of the longest stop string that ends in each state; 0: none
-        self._fail: Final = [0]  # the state of the longest proper suffix
-        for stop in stops:
-            self._insert(stop)
-        self._link()
-        self._state = 0
+        self._stops: Final = tuple(stops)
+        self._longest: Final = max(map(len, stops), default=1)
+        self._end = ""
 
     @property
     def num_held(self) -> int:
         """How many of the last characters may still become part of a stop string."""
-        return self._depth[self._state]
+        for start in range(len(self._end)):
+            if any(stop.startswith(self._end[start:]) for stop in self._stops):
+                return len(self._end) - start
+        return 0
 
     def feed(self, piece: str) -> int | None:
         """Read on. If a stop string ends in `piece`: where the one with the earliest start begins.
 
         The position counts from the start of `piece` and is negative for a stop string that began before it.
         """
-        if len(self._next) == 1:
-            return None
-        earliest: int | None = None
-        for position, char in enumerate(piece):
-            self._state = self._step(self._state, char)
-            length = self._match[self._state]
-            if length:
-                start = position + 1 - length
-                earliest = start if earliest is None else min(earliest, start)
-        return earliest
-
-    def _insert(self, stop: str) -> None:
-        state = 0
-        for char in stop:
-            if char not in self._next[state]:
-                self._next[state][char] = len(self._next)
-                self._next.append({})
-                self._depth.append(self._depth[state] + 1)
-                self._match.append(0)
-                self._fail.append(0)
-            state = self._next[state][char]
-        self._match[state] = len(stop)
-
-    def _link(self) -> None:
-        """Set fail and match, breadth first: a state's suffix is shorter, so it is done before the state."""
-        queue = deque(self._next[0].values())
-        while queue:
-            state = queue.popleft()
-            for char, child in self._next[state].items():
-                self._fail[child] = self._step(self._fail[state], char)
-                queue.append(child)
-            if not self._match[state]:
-                self._match[state] = self._match[self._fail[state]]
-
-    def _step(self, state: int, char: str) -> int:
-        while char not in self._next[state]:
-            if state == 0:
-                return 0
-            state = self._fail[state]
-        return self._next[state][char]
+        text, before = self._end + piece, len(self._end)
+        self._end = text[max(len(text) - self._longest + 1, 0) :]
+        starts = [text.find(stop, max(before - len(stop) + 1, 0)) for stop in self._stops]
+        return min((start - before for start in starts if start >= 0), default=None)
 
 
 class StreamDecoder:

@@ -1,29 +1,36 @@
 """Many texts at once through one engine, each written by a coroutine, with the hidden states of all tokens.
 
-A coroutine yields an `Ask` (append these tokens, then choose up to so many) and is sent the tokens that were
-chosen. As rows are independent, each hidden state is to the bit the one that a drafter will see when the same
-text is generated alone.
+A coroutine yields a `WritingRequest` (append these tokens, then choose up to so many) and is sent the tokens
+that were chosen. As rows are independent, each hidden state is to the bit the one that a drafter sees when
+the same text is generated alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
-from guessahead.engines.base import Engine, PassOutput, Rows, SequenceState
+from guessahead.controller.base import FixedGamma
+from guessahead.core.state import GenerationState, NoText
+from guessahead.core.step import HiddenRecorder, Step
+from guessahead.drafters import registry
+from guessahead.drafters.base import DrafterResources
 from guessahead.models.gguf.quantize import quantize
 from guessahead.models.gguf.types import GGMLType
-from guessahead.types import Choice, Int32, SamplingParams
+from guessahead.protocols import Engine
+from guessahead.runners.base import turn
+from guessahead.types import Chunk, Int32, Request, SamplingParams
 
 Bfloat16 = npt.NDArray[np.uint16]
 """The upper halves of float32 numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class WritingRequest:
     """What a text needs next.
 
     append: tokens to put in. max_tokens: most tokens to choose after them; 0 = none. stop_ids: a token that
@@ -37,7 +44,7 @@ class Ask:
     answer: bool = False
 
 
-Writing = Generator[Ask, Int32, None]
+Writing = Generator[WritingRequest, Int32, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,9 @@ def write(engine: Engine, writings: Iterable[Writing], layers: tuple[int, ...], 
                 running.append(slot)
         if not running:
             return
-        for slot, output in zip(running, engine.forward([slot.rows() for slot in running]), strict=True):
-            slot.take(output)
+        chunks = turn(engine, [slot.step for slot in running if slot.step is not None], perf_counter)
+        for slot, chunk in zip(running, chunks, strict=True):
+            slot.take(chunk)
         for slot in running:
             if slot.done:
                 yield slot.text()
@@ -73,64 +81,62 @@ def write(engine: Engine, writings: Iterable[Writing], layers: tuple[int, ...], 
 
 
 class _Slot:
-    """One running text."""
+    """One running text: a step for each thing that is asked, all on one sequence."""
 
     def __init__(self, engine: Engine, writing: Writing, layers: tuple[int, ...]) -> None:
-        self._writing, self._layers = writing, layers
-        self._sequence: SequenceState = engine.new_sequence()
-        self._room = engine.info.context_length
+        self._info, self._writing = engine.info, writing
+        self._sequence = engine.new_sequence()
+        self._recorder, self._layers = HiddenRecorder(layers), layers
+        self._policy = FixedGamma(registry.make("none", {}, DrafterResources(engine)), 0)
         self._tokens: list[int] = []
         self._answer: list[bool] = []
-        self._hidden: list[Bfloat16] = []
-        self._ask: Ask | None = None
+        self._request = WritingRequest(np.empty(0, np.int32))
         self._num_chosen = 0
+        self.step: Step | None = None
         self._next(None)
 
     @property
     def done(self) -> bool:
-        return self._ask is None
+        return self.step is None
 
-    def rows(self) -> Rows:
-        """What the cache lacks, choosing after the last of it."""
-        tokens = np.array(self._tokens, np.int32)
-        ask = self._ask
-        choice = (
-            Choice(ask.params, tokens, len(tokens) - self._num_chosen) if ask and ask.max_tokens else None
-        )
-        return Rows(self._sequence, tokens[self._sequence.length :], choice=choice, want_hidden=self._layers)
-
-    def take(self, output: PassOutput) -> None:
-        hidden = output.hidden or {}
-        self._hidden.append(to_bfloat16(np.stack([hidden[layer] for layer in self._layers], axis=1)))
-        ask = self._ask
-        if ask is None or ask.max_tokens == 0:
+    def take(self, chunk: Chunk) -> None:
+        """What the last step chose."""
+        request = self._request
+        if request.max_tokens == 0:  # it was only to be read
             self._next(np.empty(0, np.int32))
             return
-        token = int(output.chosen[-1])
-        self._tokens.append(token)
-        self._answer.append(ask.answer)
-        self._num_chosen += 1
-        full = self._num_chosen == ask.max_tokens or len(self._tokens) == self._room
-        if full or token in ask.stop_ids or _loops(self._tokens[-self._num_chosen :]):
-            self._next(np.array(self._tokens[-self._num_chosen :], np.int32))
+        self._tokens += chunk.token_ids
+        self._answer += [request.answer] * len(chunk.token_ids)
+        self._num_chosen += len(chunk.token_ids)
+        chosen = self._tokens[-self._num_chosen :]
+        if self._state.finish_reason is not None or _loops(chosen):
+            self._next(np.array(chosen, np.int32))
 
     def text(self) -> Text:
-        return Text(np.array(self._tokens, np.int32), np.array(self._answer), np.concatenate(self._hidden))
+        states = [
+            to_bfloat16(np.stack([each.layers[layer] for layer in self._layers], axis=1))
+            for each in self._recorder.states
+        ]
+        return Text(np.array(self._tokens, np.int32), np.array(self._answer), np.concatenate(states))
 
     def _next(self, chosen: Int32 | None) -> None:
-        """On to the next ask, or the end."""
+        """On to what is asked next, or the end."""
         self._num_chosen = 0
         try:
-            ask = next(self._writing) if chosen is None else self._writing.send(chosen)
+            request = next(self._writing) if chosen is None else self._writing.send(chosen)
         except StopIteration:
-            ask = None
-        if ask is None or len(self._tokens) + len(ask.append) + ask.max_tokens > self._room:
-            self._ask = None
+            request = None
+        wanted = 0 if request is None else len(request.append) + max(request.max_tokens, 1)
+        if request is None or len(self._tokens) + wanted > self._info.context_length:
+            self.step = None
             self._sequence.close()
             return
-        self._ask = ask
-        self._tokens += ask.append.tolist()
-        self._answer += [False] * len(ask.append)
+        self._request = request
+        self._tokens += request.append.tolist()
+        self._answer += [False] * len(request.append)
+        wish = Request(np.array(self._tokens, np.int32), request.params, max(request.max_tokens, 1))
+        self._state = GenerationState(wish, self._info, request.stop_ids, NoText(), "none")
+        self.step = Step(self._state, self._sequence, self._recorder, self._policy)
 
 
 def _loops(tokens: list[int]) -> bool:

@@ -1,6 +1,6 @@
 """The model writes chats: it completes user turns from a few opening words, and answers them.
 
-What a drafter must foresee is the target's own way of writing, so the best text to learn from is its own.
+A drafter predicts how the target writes, so the best text to learn from is the target's own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from guessahead.errors import ModelError
 from guessahead.text.chat_template import ChatTemplate
 from guessahead.text.tokenizer import Tokenizer
-from guessahead.training.batch import Ask, Writing
+from guessahead.training.batch import Writing, WritingRequest
 from guessahead.types import Int32, SamplingParams
 
 _USER: Final = SamplingParams(temperature=1.0, top_k=200, top_p=0.97)
@@ -87,11 +87,11 @@ def _chat(frame: Frame, tokenizer: Tokenizer, starts: list[str], rng: np.random.
     before = np.concatenate([frame.first, words])
     how = _ANSWERS[rng.integers(len(_ANSWERS))]
     for _ in range(2 if rng.random() < _SECOND_TURN else 1):
-        said = yield Ask(before, _seeded(_USER, rng), _MAX_USER, frame.ends)
+        said = yield WritingRequest(before, _seeded(_USER, rng), _MAX_USER, frame.ends)
         # A turn that the model ended itself already holds the first token of what comes next.
         ended = len(said) > 0 and said[-1] == frame.answer[0]
         between = frame.answer[1:] if ended else frame.answer
-        answer = yield Ask(between, _seeded(how, rng), _MAX_ANSWER, tokenizer.eos_ids, answer=True)
+        answer = yield WritingRequest(between, _seeded(how, rng), _MAX_ANSWER, tokenizer.eos_ids, answer=True)
         if len(answer) == 0 or answer[-1] not in tokenizer.eos_ids:
             return  # cut off: nobody would go on from there
         before = frame.again

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from guessahead.errors import ModelError, ParameterError
-from guessahead.training.batch import Ask, Text, Writing, write
+from guessahead.runners.solo import solo
+from guessahead.training.batch import Text, Writing, WritingRequest, write
 from guessahead.training.chats import Frame, chats
 from guessahead.training.shards import Store, read
 from guessahead.training.target import Target
@@ -66,7 +67,7 @@ def write_chats(
     layers, paths, total = captured(target), [], 0
 
     def make(number: int) -> list[Text]:
-        return list(write(lm.engine, chats(frame, lm.tokenizer, number, CHATS), layers, SLOTS))
+        return list(write(solo(lm.runner).engine, chats(frame, lm.tokenizer, number, CHATS), layers, SLOTS))
 
     for number in store.fill(1 << 20, make):
         paths.append(store.path(number))
@@ -91,7 +92,7 @@ def read_files(lm: LanguageModel, target: Target, folder: Path, files: Sequence[
         store = store_of(target, folder / f"file-{_digest(ids)}")
         pieces = [ids[begin : begin + _PIECE] for begin in range(0, len(ids), _PIECE)]
         make = lambda _, pieces=pieces: list(  # noqa: E731
-            write(lm.engine, [_given(piece) for piece in pieces], captured(target), SLOTS)
+            write(solo(lm.runner).engine, [_given(piece) for piece in pieces], captured(target), SLOTS)
         )
         paths += [store.path(number) for number in store.fill(1, make)]
     return paths
@@ -176,7 +177,7 @@ def most_frequent(counts: Int32, num: int) -> Int32:
 
 
 def _given(ids: Int32) -> Writing:
-    yield Ask(ids)
+    yield WritingRequest(ids)
 
 
 def _digest(ids: Int32) -> str:

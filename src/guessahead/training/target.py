@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead.engines.native.architectures import ARCHITECTURES, DESIGNS
+from guessahead.engines.native.architectures import ARCHITECTURES, SPECS
 from guessahead.engines.native.checkpoint import Checkpoint, Config
 from guessahead.engines.native.head_host import fingerprint
-from guessahead.engines.native.rotation import halves_from_pairs
 from guessahead.errors import ModelError
 from guessahead.models.gguf.quantize import dequantize
+from guessahead.models.gguf.rotation import halves_from_pairs
 from guessahead.models.load import open_checkpoint
 from guessahead.types import Float32
 
@@ -40,16 +40,16 @@ class Target:
         """Raises ModelError where the file cannot be used, or is of a kind no head is made for."""
         with open_checkpoint(path) as file:
             checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
-            config, design = checkpoint.config, DESIGNS[checkpoint.architecture](checkpoint)
+            config, spec = checkpoint.config, SPECS[checkpoint.architecture](checkpoint)
             if config.width % 32 or config.ffn_width % 32:
                 raise ModelError(f"{path}: layers of {config.width} columns: heads need a multiple of 32")
-            if design.logit_cap or design.embedding_scale != 1.0:
+            if spec.logit_cap or spec.embedding_scale != 1.0:
                 raise ModelError(
                     f"{path}: no heads for {config.architecture!r} models, which bend their logits"
                 )
 
-            plain = not (design.fused or design.qk_norm or design.post_norms or design.gelu)
-            layer = _last_layer(checkpoint, design.paired_rope) if plain else None
+            plain = not (spec.fused or spec.qk_norm or spec.post_norms or spec.gelu)
+            layer = _last_layer(checkpoint, spec.paired_rope) if plain else None
             embeddings = _matrix(checkpoint, "token_embd.weight", config.vocab_size, config.width)
             output = embeddings
             if checkpoint.has("output.weight"):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from guessahead import load
-from guessahead.engines.base import PassOutput, Rows
 from guessahead.engines.native.engine import NativeEngine
 from guessahead.measure.bench.passes import PassCosts
 from guessahead.measure.bench.peaks import Peaks, Work
+from guessahead.protocols import PassOutput, Rows
 from tests.measure.bench.conftest import run
 from tests.support.tiny import TinyModel
 
@@ -69,7 +69,7 @@ def test_a_row_that_chooses_differently_is_noticed(tiny: TinyModel, monkeypatch:
 
 
 def test_costs_are_those_of_the_file(tiny: TinyModel) -> None:
-    engine = load(tiny.path).engine
+    engine = load(tiny.path).runner.engine
     assert isinstance(engine, NativeEngine)
     costs = PassCosts.of(tiny.path, engine, int8=True)
     matrices = [
@@ -110,11 +110,11 @@ def test_all_rows_are_accepted_ones(tiny: TinyModel) -> None:
     from guessahead.measure.bench.passes import Bench, text_of
 
     lm = load(tiny.path)
-    assert isinstance(lm.engine, NativeEngine)
-    bench = Bench(lm.engine, text_of(lm, 30), 4)
+    assert isinstance(lm.runner.engine, NativeEngine)
+    bench = Bench(lm.runner.engine, text_of(lm, 30), 4)
     calls: list[PassOutput] = []
-    sound = lm.engine.forward
-    lm.engine.forward = lambda requests: calls.extend(found := sound(requests)) or found  # type: ignore
+    sound = lm.runner.engine.forward
+    lm.runner.engine.forward = lambda requests: calls.extend(found := sound(requests)) or found  # type: ignore
     bench.run(4)
     assert np.all(calls[0].chosen >= 0)
     assert bench.sequence.length == 30

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from guessahead import load
-from guessahead.engines.base import Rows
 from guessahead.model import LanguageModel
 from guessahead.models.gguf import GGUFFile, NewTensor, dequantize, write_gguf
-from guessahead.types import Choice, Float32, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.models.folders.making import write_folder
 from tests.support.rewriting import rewrite
 from tests.support.rotations import LLAMA3, YARN
@@ -23,12 +23,12 @@ from tests.text.odd_strings import CODE, PROSE, SPECIAL, WORDS
 def logits(model: LanguageModel) -> np.ndarray:
     ids = np.arange(3, 200, 7, dtype=np.int32)
     rows = Rows(
-        model.engine.new_sequence(),
+        model.runner.engine.new_sequence(),
         ids,
-        choice=Choice(SamplingParams(), ids, len(ids), ()),
-        want_logits=True,
+        context=ChoiceContext(SamplingParams(), ids, len(ids), ()),
+        want_logits="path",
     )
-    output = model.engine.forward([rows])[0]
+    output = model.runner.engine.forward([rows])[0]
     assert output.logits is not None
     return output.logits[len(ids) - 1]
 
@@ -47,7 +47,7 @@ def test_same_bits_as_the_gguf_file(tmp_path: Path, arch, format, dtype, shards,
     np.testing.assert_array_equal(logits(one).view(np.uint32), logits(other).view(np.uint32))
     prompt = "the quick brown fox"
     assert one.generate(prompt, max_tokens=24).token_ids == other.generate(prompt, max_tokens=24).token_ids
-    assert other.name == other.engine.info.name == "folder.v1"
+    assert other.name == other.runner.engine.info.name == "folder.v1"
 
 
 @pytest.mark.parametrize("family", ["llama3", "yarn"])

@@ -1,5 +1,30 @@
-"""The CPU engine: Python reads the checkpoint and describes a pass, C++ (guessahead._native) runs it."""
+"""The CPU engine: Python reads the checkpoint and describes a pass, C++ (guessahead._native) runs it.
+
+Reading order: engine (passes over rows), architectures (a page for each family), builder (the operations of a
+pass), checkpoint and weights (what a file holds), head (the passes of a draft head).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from guessahead.engines.native.engine import NativeEngine, NativeSequence
 
-__all__ = ["NativeEngine", "NativeSequence"]
+if TYPE_CHECKING:
+    from guessahead.engines.registry import RunSettings
+    from guessahead.models.gguf import GGUFFile
+
+__all__ = ["NativeEngine", "NativeSequence", "load_engine"]
+
+
+def load_engine(file: GGUFFile, settings: RunSettings) -> NativeEngine:
+    """A `LoadEngine` (engines/registry.py)."""
+    needs = NativeEngine.needs(file, threads=settings.threads, context=settings.context, cache=settings.cache)
+    settings.check_memory(needs, file.path)
+    return NativeEngine.from_gguf(
+        file,
+        threads=settings.threads,
+        context=settings.context,
+        activations=settings.activations,
+        cache=settings.cache,
+    )

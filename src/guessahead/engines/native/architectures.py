@@ -12,13 +12,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from guessahead.engines.native.builder import Attention, Builder, Built, Design, Settings, default_scale
+from guessahead.engines.native.builder import (
+    ArchitectureSpec,
+    Attention,
+    Builder,
+    LoadedModel,
+    RunSettings,
+    default_scale,
+)
 from guessahead.engines.native.checkpoint import MAX_CONTEXT, Checkpoint
-from guessahead.engines.native.rotation import Rotation, linear, rotation_frequencies, yarn
+from guessahead.models.gguf.rotation import Rotation, linear, rotation_frequencies, yarn
 
-__all__ = ["ARCHITECTURES", "DESIGNS", "Built", "Settings"]
+__all__ = ["ARCHITECTURES", "SPECS", "LoadedModel", "RunSettings"]
 
-Describe = Callable[[Checkpoint], Design]
+Describe = Callable[[Checkpoint], ArchitectureSpec]
 
 
 def rotation_of(checkpoint: Checkpoint) -> Rotation:
@@ -60,40 +67,40 @@ def divided(checkpoint: Checkpoint, name: str, frequencies: Sequence[float]) -> 
     return [each / factor for each, factor in zip(frequencies, factors, strict=True)]
 
 
-def design(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits: Any) -> Design:
-    """A design whose layers all rotate alike. windows: per layer; None = the file's in all of them."""
+def spec(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits: Any) -> ArchitectureSpec:
+    """A spec whose layers all rotate alike. windows: per layer; None = the file's in all of them."""
     c = checkpoint.config
     rotation = rotation_of(checkpoint)
     windows = [c.sliding_window] * c.num_layers if windows is None else windows
     traits.setdefault("attention_scale", default_scale(c.head_dim))
-    return Design(layers=[Attention(rotation, window) for window in windows], **traits)
+    return ArchitectureSpec(layers=[Attention(rotation, window) for window in windows], **traits)
 
 
-def llama(checkpoint: Checkpoint) -> Design:
+def llama(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Llama 2 and 3, Mistral (with its sliding window, where the file names one), SmolLM2, TinyLlama, ..."""
-    return design(checkpoint, paired_rope=True)
+    return spec(checkpoint, paired_rope=True)
 
 
-def qwen2(checkpoint: Checkpoint) -> Design:
+def qwen2(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Qwen 2 and 2.5: biases on q, k and v. Their files name no window."""
-    return design(checkpoint, qkv_bias=True)
+    return spec(checkpoint, qkv_bias=True)
 
 
-def qwen3(checkpoint: Checkpoint) -> Design:
+def qwen3(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Qwen 3, dense: every head of q and k is normalised, and heads have a width of their own."""
-    return design(checkpoint, qk_norm="head")
+    return spec(checkpoint, qk_norm="head")
 
 
-def phi3(checkpoint: Checkpoint) -> Design:
+def phi3(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Phi-3 and 4: q, k, v in one tensor, gate and up in another; a window, where the file names one."""
-    return design(checkpoint, fused=checkpoint.has("blk.0.attn_qkv.weight"))
+    return spec(checkpoint, fused=checkpoint.has("blk.0.attn_qkv.weight"))
 
 
-def granite(checkpoint: Checkpoint) -> Design:
+def granite(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Granite, dense: a Llama with four multipliers."""
     c = checkpoint.config
     number = checkpoint.metadata_number
-    return design(
+    return spec(
         checkpoint,
         paired_rope=True,
         attention_scale=number("attention.scale", 0.0, 1e3, default=0.0) or default_scale(c.head_dim),
@@ -103,9 +110,9 @@ def granite(checkpoint: Checkpoint) -> Design:
     )
 
 
-def olmo2(checkpoint: Checkpoint) -> Design:
+def olmo2(checkpoint: Checkpoint) -> ArchitectureSpec:
     """OLMo 2: norms on what leaves each branch, not on what enters it; q and k are normalised as a whole."""
-    return design(checkpoint, qk_norm="whole", pre_norms=False, post_norms=True)
+    return spec(checkpoint, qk_norm="whole", pre_norms=False, post_norms=True)
 
 
 def gemma_scale(checkpoint: Checkpoint, largest: int) -> float:
@@ -114,11 +121,11 @@ def gemma_scale(checkpoint: Checkpoint, largest: int) -> float:
     return default_scale(c.width // c.num_heads if c.num_layers == largest else c.head_dim)
 
 
-def gemma2(checkpoint: Checkpoint) -> Design:
+def gemma2(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Gemma 2: soft caps, every other layer local (from the first), four norms a layer, GELU."""
     c, number = checkpoint.config, checkpoint.metadata_number
     window = checkpoint.metadata_count("attention.sliding_window", MAX_CONTEXT, default=4096)
-    return design(
+    return spec(
         checkpoint,
         [window if i % 2 == 0 else 0 for i in range(c.num_layers)],
         attention_scale=gemma_scale(checkpoint, largest=46),
@@ -130,7 +137,7 @@ def gemma2(checkpoint: Checkpoint) -> Design:
     )
 
 
-def gemma3(checkpoint: Checkpoint) -> Design:
+def gemma3(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Gemma 3, text: five local layers, with a rotation of their own, to one global; norms on q and k."""
     c, number = checkpoint.config, checkpoint.metadata_number
     window = checkpoint.metadata_count("attention.sliding_window", MAX_CONTEXT, default=1024)
@@ -140,7 +147,7 @@ def gemma3(checkpoint: Checkpoint) -> Design:
         Attention(Rotation(rotation_frequencies(c.rope_dim, base)), window),
         Attention(rotation_of(checkpoint)),
     )
-    return Design(
+    return ArchitectureSpec(
         layers=[local if pattern and (i + 1) % pattern else whole for i in range(c.num_layers)],
         attention_scale=gemma_scale(checkpoint, largest=62),
         logit_cap=number("final_logit_softcapping", 0.0, 1e6, default=0.0),
@@ -151,14 +158,14 @@ def gemma3(checkpoint: Checkpoint) -> Design:
     )
 
 
-def smollm3(checkpoint: Checkpoint) -> Design:
+def smollm3(checkpoint: Checkpoint) -> ArchitectureSpec:
     """SmolLM 3: every fourth layer knows no positions."""
     c, rotation = checkpoint.config, rotation_of(checkpoint)
     layers = [Attention(rotation if (i + 1) % 4 else Rotation([])) for i in range(c.num_layers)]
-    return Design(layers=layers, attention_scale=default_scale(c.head_dim), paired_rope=True)
+    return ArchitectureSpec(layers=layers, attention_scale=default_scale(c.head_dim), paired_rope=True)
 
 
-DESIGNS: dict[str, Describe] = {
+SPECS: dict[str, Describe] = {
     "llama": llama,
     "qwen2": qwen2,
     "qwen3": qwen3,
@@ -171,11 +178,11 @@ DESIGNS: dict[str, Describe] = {
 }
 
 
-def _build(describe: Describe, checkpoint: Checkpoint, settings: Settings) -> Built:
+def _build(describe: Describe, checkpoint: Checkpoint, settings: RunSettings) -> LoadedModel:
     checkpoint.context = settings.context
     return Builder(checkpoint, settings, describe(checkpoint)).build()
 
 
-ARCHITECTURES: dict[str, Callable[[Checkpoint, Settings], Built]] = {
-    name: partial(_build, describe) for name, describe in DESIGNS.items()
+ARCHITECTURES: dict[str, Callable[[Checkpoint, RunSettings], LoadedModel]] = {
+    name: partial(_build, describe) for name, describe in SPECS.items()
 }

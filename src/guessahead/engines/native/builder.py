@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from guessahead import _native
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.engines.native.rotation import Rotation, halves_from_pairs
 from guessahead.engines.native.weights import LayerWeights, Weights
+from guessahead.models.gguf.rotation import Rotation, halves_from_pairs
 from guessahead.types import Float32
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class LoadedModel:
     """A plan ready to run.
 
     bytes_per_pass: weight bytes that every pass with a choice reads. embeddings: the table of the tokens.
@@ -30,7 +30,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunSettings:
     """How a model is to be run, whatever its architecture.
 
     max_rows: most rows of a pass. context: most positions of a sequence. int8: quantised weights meet int8
@@ -57,7 +57,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class ArchitectureSpec:
     """What sets one architecture apart from the others. layers: one entry each.
 
     paired_rope: the file's q and k have neighbours (2i, 2i + 1) as the pairs that are rotated.
@@ -85,10 +85,10 @@ class Design:
 
 
 class Builder:
-    """Describes the pass of one model; `build` is all there is to call."""
+    """Describes the pass of one model: call `build`."""
 
-    def __init__(self, checkpoint: Checkpoint, settings: Settings, design: Design) -> None:
-        self._checkpoint, self._design = checkpoint, design
+    def __init__(self, checkpoint: Checkpoint, settings: RunSettings, spec: ArchitectureSpec) -> None:
+        self._checkpoint, self._design = checkpoint, spec
         c = self._config = checkpoint.config
         self._weights = Weights(checkpoint, settings.pool)
         plan = self._plan = _native.Plan(
@@ -111,11 +111,11 @@ class Builder:
         self._last = plan.buffer(c.width, quantised=int8, compact=True)
         self._logits = plan.buffer(c.vocab_size, compact=True)
         # Branches that are changed before they join the residual stream need a place of their own.
-        changed = design.post_norms or design.residual_scale != 1.0
+        changed = spec.post_norms or spec.residual_scale != 1.0
         self._branch = plan.buffer(c.width) if changed else None
 
-    def build(self) -> Built:
-        c, plan, design = self._config, self._plan, self._design
+    def build(self) -> LoadedModel:
+        c, plan, spec = self._config, self._plan, self._design
         layers = [self._load_layer(f"blk.{i}.") for i in range(c.num_layers)]
         tied = not self._checkpoint.has("output.weight")
         name = "token_embd.weight" if tied else "output.weight"
@@ -123,7 +123,7 @@ class Builder:
         table = head
         if not tied:
             table = self._weights.matrix("token_embd.weight", c.vocab_size, c.width, streamed=False)
-        plan.embed(table, self._hidden, design.embedding_scale)
+        plan.embed(table, self._hidden, spec.embedding_scale)
         for i, layer in enumerate(layers):
             self._attend(i, layer)
             self._feed_forward(f"blk.{i}.", layer)
@@ -131,11 +131,11 @@ class Builder:
         last_norm = self._checkpoint.vector("output_norm.weight", c.width)
         plan.rmsnorm(self._hidden, plan.vector(last_norm), c.norm_epsilon, self._last)
         plan.matmul(self._last, [(head, self._logits, -1, False)])
-        if design.logit_divisor != 1.0 or design.logit_cap != 0.0:
-            plan.cap(self._logits, design.logit_divisor, design.logit_cap)
+        if spec.logit_divisor != 1.0 or spec.logit_cap != 0.0:
+            plan.cap(self._logits, spec.logit_divisor, spec.logit_cap)
         plan.logits(self._logits)
         self._checkpoint.refuse_unused()
-        return Built(plan, self._weights.num_bytes, table, last_norm)
+        return LoadedModel(plan, self._weights.num_bytes, table, last_norm)
 
     def _load_layer(self, name: str) -> LayerWeights:
         c = self._config
@@ -147,7 +147,7 @@ class Builder:
         return LayerWeights.load(self._weights, c, name, q_order, k_order)
 
     def _attend(self, index: int, layer: LayerWeights) -> None:
-        plan, design, name, c = self._plan, self._design, f"blk.{index}.", self._config
+        plan, spec, name, c = self._plan, self._design, f"blk.{index}.", self._config
         self._enter(name + "attn_norm.weight")
         products = [
             (layer.query, self._q, self._bias(name + "attn_q.bias", c.num_heads), False),
@@ -155,12 +155,12 @@ class Builder:
             (layer.value, self._v, self._bias(name + "attn_v.bias", c.num_kv_heads, rotated=False), False),
         ]
         plan.matmul(self._normed, products)
-        if design.qk_norm:
+        if spec.qk_norm:
             for buffer, width, letter in ((self._q, c.q_width, "q"), (self._k, c.kv_width, "k")):
-                size = c.head_dim if design.qk_norm == "head" else width
+                size = c.head_dim if spec.qk_norm == "head" else width
                 weight = self._vector(f"{name}attn_{letter}_norm.weight", size)
                 plan.norm_groups(buffer, weight, c.norm_epsilon, size)
-        attention = design.layers[index]
+        attention = spec.layers[index]
         plan.attention(
             index,
             self._q,
@@ -169,9 +169,9 @@ class Builder:
             self._attended,
             c.num_heads,
             attention.rotation.frequencies,
-            design.attention_scale * attention.rotation.gain,
+            spec.attention_scale * attention.rotation.gain,
             attention.window,
-            design.attention_cap,
+            spec.attention_cap,
         )
         self._join(self._attended, layer.output, name + "post_attention_norm.weight")
 
@@ -183,7 +183,7 @@ class Builder:
         self._join(self._gated, layer.down, name + "post_ffw_norm.weight")
 
     def _enter(self, norm: str) -> None:
-        """From the residual stream into a branch."""
+        """Lead from the residual stream into a branch."""
         if not self._design.pre_norms:
             self._plan.copy(self._hidden, self._normed)
             return
@@ -191,7 +191,7 @@ class Builder:
         self._plan.rmsnorm(self._hidden, weight, self._config.norm_epsilon, self._normed)
 
     def _join(self, source: int, matrix: _native.Matrix, norm: str) -> None:
-        """From the end of a branch back into the residual stream."""
+        """Lead from the end of a branch back into the residual stream."""
         if self._branch is None:
             self._plan.matmul(source, [(matrix, self._hidden, -1, True)])
             return
@@ -214,5 +214,5 @@ class Builder:
 
 
 def default_scale(head_dim: int) -> float:
-    """Of attention scores: 1 / sqrt(head_dim)."""
+    """The usual scale of attention scores: 1 / sqrt(head_dim)."""
     return 1.0 / math.sqrt(head_dim)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from guessahead.engines.native.rotation import Scaling, longrope_attention_factor
 from guessahead.errors import ModelError
 from guessahead.models.gguf import GGUFFile, TensorInfo
+from guessahead.models.gguf.rotation import Scaling, longrope_attention_factor
 from guessahead.types import Float32
 
 MAX_CONTEXT = 1 << 20
-# Settings of the rotation that are known in one value only, which changes nothing.
+# RunSettings of the rotation that are known in one value only, which changes nothing.
 _NEUTRAL = {"yarn_ext_factor": 1.0, "yarn_attn_factor": 1.0, "yarn_log_multiplier": 0.0, "alpha": 0.0}
 _RECURRENT = (
     "mamba",

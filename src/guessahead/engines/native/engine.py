@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from guessahead import _native
-from guessahead.core.sampling import chooser_arguments
-from guessahead.engines.base import EngineInfo, PassOutput, Rows, SequenceState
-from guessahead.engines.native.architectures import ARCHITECTURES, Settings
+from guessahead.engines.machine import usable_cores
+from guessahead.engines.native.architectures import ARCHITECTURES, RunSettings
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.engines.native.head_host import Neighbour, fingerprint
-from guessahead.engines.native.needs import memory_needs
+from guessahead.engines.native.choosing import chooser_arguments
+from guessahead.engines.native.head import NativeHead, load_head
+from guessahead.engines.native.head_host import HeadHost, fingerprint
+from guessahead.engines.native.needs import Needs, memory_needs
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
-from guessahead.models import memory
 from guessahead.models.gguf import GGUFFile
+from guessahead.protocols import EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.types import Float32, Int32
 
 MAX_ROWS = 64
 MAX_THREADS = 256
 ACTIVATIONS = ("int8", "f32")
 CACHES = ("f32", "f16")
+_WANTED = {"none": 0, "path": 1, "all": 2}
 
 
 class NativeSequence:
@@ -96,10 +99,9 @@ class _Job:
 class NativeEngine:
     """A model loaded into the native engine. One pass at a time; safe to call from several threads."""
 
-    def __init__(self, plan: _native.Plan, info: EngineInfo) -> None:
-        self._plan, self._info = plan, info
-        self.calibration_key: str | None = None  # with the model: all that its pass times depend on
-        self.neighbour: Neighbour | None = None  # what a draft head needs of it
+    def __init__(self, plan: _native.Plan, info: EngineInfo, head_host: HeadHost) -> None:
+        """head_host: what the draft heads of the model share with it."""
+        self._plan, self._info, self._head_host = plan, info, head_host
 
     @classmethod
     def from_gguf(
@@ -119,7 +121,7 @@ class NativeEngine:
         Raises ModelError where the file cannot be used, ParameterError for impossible settings.
         """
         if threads is None:
-            threads = min(_num_cores(), MAX_THREADS)
+            threads = min(usable_cores(), MAX_THREADS)
         if not 1 <= threads <= MAX_THREADS:
             raise ParameterError(f"threads is {threads}; it must be from 1 to {MAX_THREADS}")
         if activations not in ACTIVATIONS:
@@ -136,15 +138,11 @@ class NativeEngine:
         if context is not None and not 1 <= context <= config.context_length:
             raise ParameterError(f"context is {context}; this model allows 1 to {config.context_length}")
         context = config.context_length if context is None else context
-        needs = memory_needs(
-            checkpoint, max_rows=MAX_ROWS, context=context, threads=threads, half_cache=cache == "f16"
-        )
-        memory.check(needs, file.path)
         pool = _native.Pool(threads)
         try:
             built = ARCHITECTURES[config.architecture](
                 checkpoint,
-                Settings(
+                RunSettings(
                     pool, MAX_ROWS, context, int8=activations == "int8", half_cache=cache == "f16", isa=isa
                 ),
             )
@@ -158,9 +156,12 @@ class NativeEngine:
             context_length=context,
             bytes_per_pass=built.bytes_per_pass,
             max_rows=MAX_ROWS,
+            dtype=activations,
+            isa=built.plan.isa,
+            threads=threads,
+            cost_key=f"{built.plan.isa} {threads} {activations}",
         )
-        engine = cls(built.plan, info)
-        engine.neighbour = Neighbour(
+        head_host = HeadHost(
             fingerprint(config.architecture, config.num_layers, config.vocab_size, built.last_norm),
             pool,
             built.embeddings,
@@ -169,20 +170,19 @@ class NativeEngine:
             config.num_layers,
             context,
         )
-        engine.calibration_key = f"{built.plan.isa} {threads} {activations}"
-        return engine
+        return cls(built.plan, info, head_host)
 
     @staticmethod
     def needs(
         file: GGUFFile, *, threads: int | None = None, context: int | None = None, cache: str = "f32"
-    ) -> memory.Needs:
+    ) -> Needs:
         """What `from_gguf` with these settings will take in memory, from the file's header alone."""
         checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
         return memory_needs(
             checkpoint,
             max_rows=MAX_ROWS,
             context=checkpoint.config.context_length if context is None else context,
-            threads=min(_num_cores(), MAX_THREADS) if threads is None else threads,
+            threads=min(usable_cores(), MAX_THREADS) if threads is None else threads,
             half_cache=cache == "f16",
         )
 
@@ -191,14 +191,22 @@ class NativeEngine:
         return self._info
 
     @property
-    def isa(self) -> str:
-        """Instruction set in use."""
-        return self._plan.isa
+    def plan(self) -> _native.Plan:
+        """The native plan, for profiles."""
+        return self._plan
 
-    def new_sequence(self) -> SequenceState:
+    @property
+    def head_host(self) -> HeadHost:
+        """What the draft heads of the model share with it."""
+        return self._head_host
+
+    def head(self, path: str = "") -> NativeHead | None:
+        return load_head(self._head_host, path)
+
+    def new_sequence(self) -> NativeSequence:
         return NativeSequence(self._plan.new_sequence())
 
-    def forward(self, requests: list[Rows]) -> list[PassOutput]:
+    def forward(self, requests: Sequence[Rows]) -> list[PassOutput]:
         jobs = [self._job(rows) for rows in requests]
         if len(jobs) > 1 or any(len(job.tokens) > self._info.max_rows for job in jobs):
             _check_all(jobs, self._info)  # what ran before a faulty one would stay in the cache
@@ -232,11 +240,19 @@ class NativeEngine:
                 parents = np.maximum(job.parents[job.offset :] - job.offset, -1).astype(np.int32)
             num_committed = job.num_committed - job.offset if is_last else size
             chooser = None
-            if is_last and job.rows.choice is not None:
-                chooser = _native.Chooser(**chooser_arguments(job.rows.choice))
+            if is_last and job.rows.context is not None:
+                chooser = _native.Chooser(**chooser_arguments(job.rows.context))
             tokens = job.tokens[job.offset : end]
             arguments.append(
-                (job.sequence.native, tokens, parents, num_committed, chooser, job.rows.want_logits, None)
+                (
+                    job.sequence.native,
+                    tokens,
+                    parents,
+                    num_committed,
+                    chooser,
+                    _WANTED[job.rows.want_logits],
+                    None,
+                )
             )
         taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})
         try:
@@ -248,18 +264,13 @@ class NativeEngine:
         for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
             for layer in set(job.rows.want_hidden):
                 job.hidden.setdefault(layer, []).append(hidden[layer])
-            if job.rows.want_logits and logits:
+            if logits:
                 job.logits = {row + job.offset: values for row, values in logits.items()}
             if job.offset + size == len(job.tokens):
                 job.chosen = chosen
             job.sequence.first_row = job.offset
             job.offset += size
             job.num_passes += 1
-
-
-def _num_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _output(job: _Job) -> PassOutput:
@@ -271,8 +282,7 @@ def _output(job: _Job) -> PassOutput:
     hidden = {
         layer: parts[0] if len(parts) == 1 else np.concatenate(parts) for layer, parts in job.hidden.items()
     }
-    logits = job.logits if job.rows.want_logits else None
-    return PassOutput(chosen, logits, hidden or None, job.num_passes)
+    return PassOutput(chosen, job.logits, hidden or None, job.num_passes)
 
 
 def _check_all(jobs: list[_Job], info: EngineInfo) -> None:

@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 
 from guessahead import _native
-from guessahead.core.sampling import chooser_arguments
-from guessahead.engines.base import Engine
 from guessahead.engines.native.builder import default_scale
-from guessahead.engines.native.head_host import Neighbour
-from guessahead.engines.native.rotation import rotation_frequencies
+from guessahead.engines.native.choosing import chooser_arguments
+from guessahead.engines.native.head_host import HeadHost
 from guessahead.errors import ModelError
 from guessahead.heads.files import HeadFiles, find
-from guessahead.types import Choice, Float32, Int32, SamplingParams
+from guessahead.models.gguf.rotation import rotation_frequencies
+from guessahead.types import ChoiceContext, Float32, Int32, SamplingParams
 
 MAX_ROWS: Final = 64
 
@@ -24,7 +23,7 @@ MAX_ROWS: Final = 64
 class NativeHead:
     """One head, for any number of sequences. bytes_per_pass: weight bytes that one guess reads."""
 
-    def __init__(self, files: HeadFiles, target: Neighbour) -> None:
+    def __init__(self, files: HeadFiles, target: HeadHost) -> None:
         """Raises ModelError where the head does not fit the target."""
         c = files.config
         if c.width != target.embeddings.k or max(c.layers) >= target.num_layers:
@@ -33,7 +32,7 @@ class NativeHead:
             raise ModelError("this head was made for another vocabulary")
         self.layers = c.layers
         self.draft_ids = files.draft_ids
-        self.context = target.context
+        self.context_length = target.context
         unknown = set(c.formats.values()) - set(_native.FORMATS)
         if unknown:
             raise ModelError(f"this head's weights are {', '.join(sorted(unknown))}, which has no kernels")
@@ -41,56 +40,52 @@ class NativeHead:
         self.bytes_per_pass = sum(matrix.num_bytes for name, matrix in matrices.items() if name != "fc")
         self._plan = _describe(files, matrices, target)
         # Choosing here only says of which rows the logits are wanted.
-        anything = Choice(SamplingParams(), np.zeros(1, np.int32), 1)
+        anything = ChoiceContext(SamplingParams(), np.zeros(1, np.int32), 1)
         self._chooser = _native.Chooser(**chooser_arguments(anything))
 
-    def new_sequence(self) -> _native.Sequence:
-        return self._plan.new_sequence()
+    def new_sequence(self) -> NativeHeadSequence:
+        return NativeHeadSequence(self._plan, self._chooser)
 
-    def read(
-        self, sequence: _native.Sequence, next_ids: Int32, fused: Float32
-    ) -> tuple[Float32, Float32, Float32]:
-        """Take in rows (the target's hidden states at t; the token at t + 1), and guess behind the last.
 
-        next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns for the last row what
-        was made of its hidden states and the head's state, float32[1, width] each, and its logits
-        float32[1, vocab_size].
-        """
+class NativeHeadSequence:
+    """The cache of a head for one sequence, and its passes (see `HeadSequence`)."""
+
+    def __init__(self, plan: _native.Plan, chooser: _native.Chooser) -> None:
+        self._plan, self._chooser = plan, chooser
+        self._native = plan.new_sequence()
+
+    @property
+    def length(self) -> int:
+        return self._native.length
+
+    def rollback(self, length: int) -> None:
+        self._native.rollback(length)
+
+    def read(self, next_ids: Int32, fused: Float32) -> tuple[Float32, Float32, Float32]:
         for begin in range(0, len(next_ids), MAX_ROWS):
             part = np.ascontiguousarray(next_ids[begin : begin + MAX_ROWS])
             given = np.ascontiguousarray(fused[begin : begin + len(part)])
-            request = (sequence, part, None, len(part), self._chooser, 2, given)
+            request = (self._native, part, None, len(part), self._chooser, 2, given)
             [(_, logits, taps)] = self._plan.forward([request], _TAPS)
         last = len(part) - 1
         return taps[0][last:], taps[1][last:], (logits or {})[last][None]
 
-    def grow(
-        self, sequence: _native.Sequence, tokens: Int32, states: Float32, parents: Int32
-    ) -> tuple[Float32, dict[int, Float32]]:
-        """Go on behind guesses that hang below the last row that was read, which is row 0 here.
-
-        tokens: int32[n]: of that row, then the guesses. states: float32[n, width]: what `read` made of its
-        hidden states; the state in which each guess was made. parents: int32[n], -1 for row 0. The guesses
-        are not kept. Returns the states float32[n, width], and row -> logits.
-        """
-        sequence.rollback(sequence.length - 1)  # row 0 runs again: a pass begins with a row that stays
-        request = (sequence, tokens, parents, 1, self._chooser, 2, states)
+    def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, dict[int, Float32]]:
+        self.rollback(self.length - 1)  # row 0 runs again: a pass begins with a row that stays
+        request = (self._native, tokens, parents, 1, self._chooser, 2, states)
         [(_, logits, taps)] = self._plan.forward([request], _TAPS)
         return taps[1], logits or {}
 
 
-def load_head(engine: Engine, path: str = "") -> NativeHead | None:
-    """The head in a folder; "": the one that belongs to the engine's model, None if there is none.
+def load_head(head_host: HeadHost, path: str = "") -> NativeHead | None:
+    """The head in a folder; "": the one that belongs to the model, None if there is none.
 
     Raises ModelError where it is damaged, or made for another target.
     """
-    neighbour = getattr(engine, "neighbour", None)
-    if not isinstance(neighbour, Neighbour):
-        return None
-    files = HeadFiles.load(Path(path).expanduser()) if path else find(neighbour.fingerprint)
-    if files is not None and files.config.fingerprint != neighbour.fingerprint:
+    files = HeadFiles.load(Path(path).expanduser()) if path else find(head_host.fingerprint)
+    if files is not None and files.config.fingerprint != head_host.fingerprint:
         raise ModelError(f"{path}: this head was made for another model")
-    return None if files is None else NativeHead(files, neighbour)
+    return None if files is None else NativeHead(files, head_host)
 
 
 _TAPS: Final = [0, 1]  # what the layer reads, and what it makes of it
@@ -107,7 +102,7 @@ def _pack(files: HeadFiles, pool: _native.Pool) -> dict[str, _native.Matrix]:
     }
 
 
-def _describe(files: HeadFiles, matrices: dict[str, _native.Matrix], target: Neighbour) -> _native.Plan:
+def _describe(files: HeadFiles, matrices: dict[str, _native.Matrix], target: HeadHost) -> _native.Plan:
     """One decoder layer, EAGLE-3's: see `guessahead.training.network`."""
     c, epsilon = files.config, files.config.norm_epsilon
     plan = _native.Plan(

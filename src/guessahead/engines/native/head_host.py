@@ -1,4 +1,4 @@
-"""What an engine shares with a draft head that works beside it."""
+"""What an engine shares with the draft heads of its model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guessahead.types import Float32
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class HeadHost:
     """fingerprint: of the model (see below). embeddings: the table of its tokens.
 
     num_layers: of the model. context: most positions of a sequence. int8: quantised weights meet int8 inputs.
@@ -28,7 +28,7 @@ class Neighbour:
 
 
 def fingerprint(architecture: str, num_layers: int, vocab_size: int, norm: Float32) -> str:
-    """Names a model by its sizes and its last norm, which all its quantised versions have in common.
+    """A name for a model by its sizes and its last norm, which all its quantised versions share.
 
     norm: float32[width]; rounded to what bfloat16 can hold, as some files store it so.
     """

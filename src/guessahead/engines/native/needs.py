@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from guessahead import _native
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.models.memory import Needs
 
 SEGMENT = 256  # positions that attention takes together
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes of memory.
+
+    weights: repacked weights, all read into memory.
+    buffers: intermediate results of a pass, about.
+    per_token: keys and values of one token; a sequence takes them in pages of 64 tokens, as it grows.
+    work_per_token: what passes take beside, for each token of the longest text so far; for all sequences.
+    context: tokens that a sequence may have.
+    streams: copies of the weights' address space (not memory) that are reserved, one for each thread.
+    """
+
+    weights: int
+    buffers: int
+    per_token: int
+    work_per_token: int
+    context: int
+    streams: int
+
+    @property
+    def to_load(self) -> int:
+        """Memory that is taken before the first token."""
+        return self.weights + self.buffers
+
+    @property
+    def full_context(self) -> int:
+        """What a sequence that fills the context takes."""
+        return (self.per_token + self.work_per_token) * self.context
 
 
 def memory_needs(

@@ -38,7 +38,7 @@ class Weights:
         return self._pack(tensor, 0, num_rows, order, streamed)
 
     def parts(self, name: str, num_rows: tuple[int, ...], num_columns: int) -> list[_native.Matrix]:
-        """Several matrices that lie in one tensor, one below the other."""
+        """The matrices that lie in one tensor, one below the other."""
         tensor = self._checkpoint.matrix(name, sum(num_rows), num_columns)
         starts = np.cumsum((0, *num_rows)).tolist()
         return [
@@ -96,7 +96,7 @@ class LayerWeights:
 
     @classmethod
     def load_fused(cls, weights: Weights, c: Config, name: str) -> LayerWeights:
-        """Of files that keep q, k and v in one tensor, and the gate above what it gates in another."""
+        """The layer of a file that keeps q, k and v in one tensor, and gate and up in another."""
         query, key, value = weights.parts(
             name + "attn_qkv.weight", (c.q_width, c.kv_width, c.kv_width), c.width
         )

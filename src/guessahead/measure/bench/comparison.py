@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from guessahead.core.rejection import REJECTION
 from guessahead.core.sampling import is_greedy
-from guessahead.core.stats import Stats, predict_tau
+from guessahead.core.stats import Stats
 from guessahead.errors import ParameterError
+from guessahead.measure.formulas import predict_tau
 from guessahead.types import SamplingParams
 
 if TYPE_CHECKING:
-    from guessahead.core.state import Chunk
     from guessahead.model import LanguageModel, Prompt
-    from guessahead.types import Generation
+    from guessahead.types import Chunk, Generation
 
 _NO_DRAFTING = ("drafter", "draft_model", "drafter_options", "gamma", "max_draft", "trace")
 
@@ -126,7 +126,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What independent guesses and the measured costs make one expect (see `stats.predict_speedup`).
+    """The speed-up expected from independent guesses and the measured costs (see `predict_speedup`).
 
     c: time per guess, v: time of a verifying pass, both over that of a plain pass, as measured.
     """
@@ -138,7 +138,7 @@ class Prediction:
 
 
 def predict(plain: Stats, ours: Stats) -> Prediction | None:
-    """None where something was not measured."""
+    """The prediction; None where something was not measured."""
     tau = predicted_tau(ours)
     pass_seconds = _over(plain.forward_seconds, plain.num_passes)
     verify_seconds = _over(ours.forward_seconds, ours.num_passes)

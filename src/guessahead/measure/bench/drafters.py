@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from guessahead.core.rejection import check, is_drawn
 from guessahead.drafters import registry
+from guessahead.drafters.base import check_sampling, is_sampled
 from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
+from guessahead.runners.solo import solo
 
 if TYPE_CHECKING:
-    from guessahead.drafters.base import Drafter
+    from guessahead.drafters.base import Drafter, DrafterResources
     from guessahead.measure.bench.workload import Task
     from guessahead.model import LanguageModel
     from guessahead.types import Generation
@@ -32,7 +33,7 @@ V = Mapping[int, float]
 def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> list[str]:
     """All registered drafters but plain decoding; those that need a second model or a head if it is there."""
     kinds = {name: registry.find(name) for name in registry.names() if name != PLAIN}
-    head = lm.setup().head
+    head = solo(lm.runner).resources().head
     has_head = head is not None and head("") is not None
     return [
         name
@@ -48,21 +49,26 @@ def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | N
     return {"drafter": drafter} | ({"draft_model": given} if given is not None else {})
 
 
-def drawn_drafters(
+def sampled_drafters(
     names: Iterable[str], lm: LanguageModel, draft_model: LanguageModel | None
 ) -> frozenset[str]:
-    """Those whose guesses are drawn where acceptance is "rejection", when sampling: so they give other texts.
+    """Those whose guesses are sampled where acceptance is "rejection": so they give other texts.
 
     Raises ParameterError for one that cannot serve it.
     """
     made = [(name, _make(name, lm, draft_model)) for name in names]
     for _, drafter in made:
-        check(drafter)
-    return frozenset(name for name, drafter in made if is_drawn(drafter))
+        check_sampling(drafter)
+    return frozenset(name for name, drafter in made if is_sampled(drafter))
 
 
 def _make(name: str, lm: LanguageModel, draft_model: LanguageModel | None) -> Drafter:
-    return registry.make(name, None, lm.setup(_given(name, draft_model)))
+    return registry.make(name, None, _resources(name, lm, draft_model))
+
+
+def _resources(name: str, lm: LanguageModel, draft_model: LanguageModel | None) -> DrafterResources:
+    given = _given(name, draft_model)
+    return solo(lm.runner).resources(None if given is None else given.runner)
 
 
 def _given(drafter: str, draft_model: LanguageModel | None) -> LanguageModel | None:
@@ -74,14 +80,14 @@ class Result:
     """All runs of one prompt by one drafter, beside those by plain decoding of the same rounds.
 
     pass_rows: rows of a pass -> how many steps had so many (of an untimed run).
-    drawn: its text differs from plain decoding's by design, and is not compared.
+    sampled: its text differs from plain decoding's by design, and is not compared.
     """
 
     task: Task
     drafter: str
     comparison: Comparison
     pass_rows: Mapping[int, int]
-    drawn: bool = False
+    sampled: bool = False
 
     @property
     def runs(self) -> Sequence[Generation]:
@@ -90,7 +96,7 @@ class Result:
     @property
     def identical(self) -> bool | None:
         """Whether the text is plain decoding's; None where it need not be."""
-        return None if self.drawn else self.comparison.identical
+        return None if self.sampled else self.comparison.identical
 
     @property
     def ratio(self) -> float | None:
@@ -135,7 +141,7 @@ class Result:
             "alpha": stats.alpha,
             "tau": stats.tau,
             "identical": self.identical,
-            "first_difference": None if self.drawn else self.comparison.first_difference,
+            "first_difference": None if self.sampled else self.comparison.first_difference,
             "num_prompt_tokens": self.runs[0].num_prompt_tokens,
             "first_token_seconds": self.first_token_seconds,
             "gb_per_second": stats.gb_per_second,
@@ -220,7 +226,7 @@ class Report:
 
 
 def _identical(results: Sequence[Result]) -> dict[str, int]:
-    """Over the rows that are compared."""
+    """Whether all rows that are compared are identical."""
     known = [result.identical for result in results if result.identical is not None]
     return {"num_identical": sum(known), "num_rows": len(known)}
 
@@ -236,11 +242,11 @@ def run_task(
     task: Task,
     variants: Mapping[str, dict[str, Any]],
     num_rounds: int,
-    drawn: Collection[str] = (),
+    sampled: Collection[str] = (),
 ) -> tuple[list[Result], Result]:
     """One prompt: an untimed run of each variant, then `num_rounds` rounds of all of them in turn.
 
-    variants, drawn: see `run`. Plain decoding runs once more, as the null; each round begins with another
+    variants, sampled: see `run`. Plain decoding runs once more, as the null; each round begins with another
     one. Returns the result of each variant, and the null.
     """
     every = {PLAIN: variants[PLAIN], _AGAIN: variants[PLAIN], **variants}
@@ -254,7 +260,7 @@ def run_task(
 
     def result(name: str, drafter: str) -> Result:
         comparison = Comparison(tuple(runs[PLAIN]), tuple(runs[name]), (warm[PLAIN], warm[name]))
-        return Result(task, drafter, comparison, _pass_rows(warm[name]), drafter in drawn)
+        return Result(task, drafter, comparison, _pass_rows(warm[name]), drafter in sampled)
 
     return [result(name, name) for name in every if name != _AGAIN], result(_AGAIN, PLAIN)
 
@@ -272,16 +278,16 @@ def run(
     *,
     num_rounds: int,
     tell: Callable[[str], None],
-    drawn: Collection[str] = (),
+    sampled: Collection[str] = (),
 ) -> Report:
     """All prompts. variants: drafter -> arguments of `LanguageModel.generate`; PLAIN is among them.
 
-    drawn: the drafters whose texts need not be plain decoding's (see `drawn_drafters`).
+    sampled: the drafters whose texts need not be plain decoding's (see `sampled_drafters`).
     """
     report = Report()
     for index, task in enumerate(tasks):
         tell(f"{index + 1}/{len(tasks)} {task.prompt_id}")
-        results, null = run_task(lm, task, variants, num_rounds, drawn)
+        results, null = run_task(lm, task, variants, num_rounds, sampled)
         report.results += results
         report.nulls.append(null)
     return report

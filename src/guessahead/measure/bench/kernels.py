@@ -36,7 +36,7 @@ class Case:
         return "int8" if self.int8 else "f32"
 
     def pack(self, pool: _native.Pool) -> _native.Matrix:
-        """Random weights."""
+        """A matrix of random weights."""
         num_distinct = min(self.n, _DISTINCT_OUTPUTS)
         values = np.random.default_rng(0).standard_normal((num_distinct, self.k), np.float32)
         encoded = quantize(values / np.float32(np.sqrt(self.k)), GGMLType[self.format])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from guessahead.errors import InputError
-from guessahead.models.download import cache_dir
+from guessahead.files import cache_dir
 
 _FILE: Final = "timing.lock"
 

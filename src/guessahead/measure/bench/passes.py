@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from guessahead import _native
-from guessahead.engines.base import Rows
+from guessahead.engines.native import NativeEngine
 from guessahead.engines.native.architectures import ARCHITECTURES
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.errors import ParameterError
 from guessahead.measure.bench.peaks import PeakMeter, Peaks, Work
 from guessahead.measure.bench.workload import default_tasks
 from guessahead.models.gguf import GGUFFile
-from guessahead.types import Choice, Int32, SamplingParams
+from guessahead.protocols import Rows
+from guessahead.runners.solo import solo
+from guessahead.types import ChoiceContext, Int32, SamplingParams
 
 if TYPE_CHECKING:
-    from guessahead.engines.native.engine import NativeEngine, NativeSequence
     from guessahead.model import LanguageModel
 
 DEFAULT_ROWS: Final = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -83,7 +84,7 @@ class Bench:
 
     def run(self, num_rows: int) -> float:
         """Seconds of one pass; the cache is afterwards as it was before."""
-        rows = Rows(self.sequence, self._text[:num_rows], choice=self._choice, choose_from=0)
+        rows = Rows(self.sequence, self._text[:num_rows], context=self._choice, choose_from=0)
         started = perf_counter()
         [output] = self._engine.forward([rows])
         seconds = perf_counter() - started
@@ -95,7 +96,7 @@ class Bench:
 
     def profile(self, num_rows: int) -> dict[str, float]:
         """Milliseconds per pass and kind of operation, and "other": what lies outside of all operations."""
-        plan = self._engine._plan
+        plan = self._engine.plan
         plan.set_profiling(True)
         total = sum(self.run(num_rows) for _ in range(_PROFILED_PASSES))
         found = dict(plan.profile)
@@ -106,21 +107,21 @@ class Bench:
     def _fill(self) -> float:
         """Read the prompt into a new sequence; keeps the token that follows. Returns the seconds."""
         sequence = self._engine.new_sequence()
-        choice = Choice(SamplingParams(seed=0), self.prompt, len(self.prompt))
+        choice = ChoiceContext(SamplingParams(seed=0), self.prompt, len(self.prompt))
         started = perf_counter()
-        [output] = self._engine.forward([Rows(sequence, self.prompt, choice=choice)])
+        [output] = self._engine.forward([Rows(sequence, self.prompt, context=choice)])
         seconds = perf_counter() - started
-        self.sequence: NativeSequence = sequence  # type: ignore[assignment]
+        self.sequence = sequence
         self._text = output.chosen[-1:].astype(np.int32)
         return seconds
 
     def _continue(self, max_rows: int) -> None:
         """Plain decoding, one row a pass: what the rows hold, and what has to be chosen after each."""
         history = np.append(self.prompt, self._text)
-        self._choice = Choice(SamplingParams(seed=0), history, len(self.prompt))
+        self._choice = ChoiceContext(SamplingParams(seed=0), history, len(self.prompt))
         for _ in range(max_rows):
-            choice = Choice(SamplingParams(seed=0), history, len(self.prompt))
-            [output] = self._engine.forward([Rows(self.sequence, history[-1:], choice=choice)])
+            choice = ChoiceContext(SamplingParams(seed=0), history, len(self.prompt))
+            [output] = self._engine.forward([Rows(self.sequence, history[-1:], context=choice)])
             history = np.append(history, output.chosen).astype(np.int32)
         self._text = history[len(self.prompt) :]
         self.sequence.rollback(len(self.prompt))
@@ -167,13 +168,13 @@ def time_passes(
     contexts do not fit the model.
     """
     rows = sorted({1, *rows})
-    info = lm.engine.info
+    info = lm.info
     if rows[0] < 1 or rows[-1] > info.max_rows:
         raise ParameterError(f"rows must be from 1 to {info.max_rows}")
     if min(contexts) < 1 or max(contexts) + rows[-1] + 1 > info.context_length:
         most = info.context_length - rows[-1] - 1
         raise ParameterError(f"contexts must be from 1 to {most} tokens for this model and {rows[-1]} rows")
-    engine: NativeEngine = lm.engine  # type: ignore[assignment]
+    engine = native_engine(lm)
     text = text_of(lm, max(contexts))
     times = PassTimes({context: Bench(engine, text[:context], rows[-1]) for context in contexts}, rows)
     times.sample()  # warm-up
@@ -187,6 +188,14 @@ def time_passes(
     return times
 
 
+def native_engine(lm: LanguageModel) -> NativeEngine:
+    """The model's engine. Raises ParameterError where it is another one, whose passes have no such costs."""
+    engine = solo(lm.runner).engine
+    if not isinstance(engine, NativeEngine):
+        raise ParameterError("passes are timed for the native engine only")
+    return engine
+
+
 def text_of(lm: LanguageModel, num_tokens: int) -> Int32:
     """So many tokens of real text: the prompts of the workload, again and again."""
     text = "\n\n".join(task.prompt for task in default_tasks())
@@ -195,7 +204,7 @@ def text_of(lm: LanguageModel, num_tokens: int) -> Int32:
 
 def time_prompt(lm: LanguageModel, num_tokens: int, num_rounds: int) -> dict[str, Any]:
     """Reading a prompt into an empty cache, and choosing the token that follows."""
-    engine: NativeEngine = lm.engine  # type: ignore[assignment]
+    engine = native_engine(lm)
     text = text_of(lm, num_tokens)
     seconds = median(Bench(engine, text, 0).seconds_to_fill for _ in range(num_rounds))
     return {"num_tokens": num_tokens, "ms": seconds * 1e3, "tokens_per_second": num_tokens / seconds}
@@ -234,7 +243,7 @@ def bench_passes(
 ) -> dict[str, Any]:
     """The document, without provenance."""
     times = time_passes(lm, contexts=contexts, rows=rows, num_rounds=num_rounds, between=meter.measure)
-    engine: NativeEngine = lm.engine  # type: ignore[assignment]
+    engine = native_engine(lm)
     profiled = [(context, m) for context in contexts for m in _PROFILED_ROWS if m <= times.rows[-1]]
     return {
         "benchmark": "passes",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import guessahead
+from guessahead.engines.machine import cpu_model, package_version, usable_cores
 
 _PACKAGES: Final = ("numpy", "tokenizers")
-_UNKNOWN: Final = "unknown"
 
 
 def provenance(
@@ -26,7 +24,7 @@ def provenance(
     isa: instruction set of the kernels. packages: further packages whose versions matter.
     """
     return {
-        "version": package_version("guessahead"),
+        "version": package_version(),
         "commit": _commit(Path(guessahead.__file__).parent),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
@@ -45,34 +43,9 @@ def provenance(
     }
 
 
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def package_version(name: str) -> str:
-    """The version of an installed package; "unknown" where it runs from a folder or is missing."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return _UNKNOWN
-
-
 def command_line() -> list[str]:
     """The arguments of this process, without the path of the program."""
     return sys.argv[1:]
-
-
-def cpu_model() -> str:
-    """The processor's name, as the system tells it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    except OSError:
-        pass
-    return platform.processor() or _UNKNOWN
 
 
 def _commit(folder: Path) -> str | None:

@@ -9,10 +9,10 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from guessahead.engines.native.rotation import rotation_frequencies
 from guessahead.errors import ModelError
 from guessahead.models.folders.scaling import RopeScaling
 from guessahead.models.gguf import MetadataValue
+from guessahead.models.gguf.rotation import rotation_frequencies
 from guessahead.types import Float32
 
 

@@ -1,0 +1,40 @@
+"""One turn of the loop: guess, one pass, verify and commit, learn. Every runner takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from guessahead.core.stats import StepSeconds
+
+if TYPE_CHECKING:
+    from guessahead.core.step import Step
+    from guessahead.protocols import Engine
+    from guessahead.types import Chunk
+
+
+def turn(engine: Engine, steps: Sequence[Step], clock: Callable[[], float]) -> list[Chunk]:
+    """One step of each sequence in one pass; what each of them adds to its text."""
+    started = clock()
+    # 1. Guess.
+    for step in steps:
+        while (asked := step.ask()) is not None:
+            drafter, ask = asked
+            began = clock()
+            draft = drafter.propose(ask)
+            step.answer(draft, clock() - began)
+    proposed = clock()
+    # 2. One pass over what the caches lack, and the guesses.
+    outputs = engine.forward([step.rows() for step in steps])
+    forwarded = clock()
+    # 3. Keep the guesses that the target agrees with, and its own next token.
+    chunks = [step.take(output) for step, output in zip(steps, outputs, strict=True)]
+    committed = clock()
+    # 4. Learn.
+    seconds = StepSeconds(proposed - started, forwarded - proposed, committed - forwarded)
+    for step in steps:
+        step.learn(seconds)
+    learned = clock() - committed
+    for step in steps:
+        step.carry(learned)
+    return chunks
