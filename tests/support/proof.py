@@ -77,8 +77,9 @@ class Proof:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.section("for docs/log.md")
-        terminalreporter.write_line(self.entry())
+        if self.passed() or self._num_failed:
+            terminalreporter.section("for docs/log.md")
+            terminalreporter.write_line(self.entry())
 
     def passed(self) -> dict[str, dict[str, Any]]:
         """By test. A line that an interrupted run left half written counts as none."""
