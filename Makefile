@@ -7,6 +7,7 @@
 #   make proof       the whole equivalence grid, many times over; goes on where it was interrupted
 #   make lint        ruff and mypy; make format rewrites
 #   make sanitize    tests of the native side and mutated files, under sanitizers (needs GCC)
+#   make stub        what the compiled module offers, for the type checker (after a change of native/bindings)
 #   make docs        the site, in build/site; make docs/cli.md brings that page up to date
 #   make clean       removes what was built (fetched models stay in the user cache)
 
@@ -36,7 +37,9 @@ SANITIZED := PYTHONPATH=$(CURDIR)/build/sanitize GUESSAHEAD_CACHE=$(CURDIR)/buil
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=8 UBSAN_OPTIONS=print_stacktrace=1
 
-.PHONY: demo demo-pair test test-quick proof lint format sanitize docs docs/cli.md clean
+NATIVE = $(shell git ls-files native tests/native | grep -E "[.](cpp|hpp)$$")
+
+.PHONY: stub demo demo-pair test test-quick proof lint format sanitize docs docs/cli.md clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -61,10 +64,17 @@ lint: $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
 
 format: $(VENV)/.tools
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(NATIVE)
+
+# What the compiled module offers, for the type checker; a test compares it with the module.
+stub: $(VENV)/.package
+	$(BIN)/python -m nanobind.stubgen -q -m guessahead._native -p native/bindings/stub_patterns.txt \
+		-o src/guessahead/_native.pyi
 
 sanitize: $(VENV)/.package $(VENV)/.tools
 	CXX=g++ cmake -S . -B build/sanitize -DGUESSAHEAD_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python

@@ -21,11 +21,13 @@ using Bytes =
     nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
 template <class T>
-nanobind::object to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+using Array = nanobind::ndarray<nanobind::numpy, T>;
+
+template <class T>
+Array<T> to_numpy(std::vector<T> values, std::initializer_list<std::size_t> shape) {
   auto* owned = new std::vector<T>(std::move(values));
   nanobind::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nanobind::cast(
-      nanobind::ndarray<nanobind::numpy, T>(owned->data(), shape.size(), shape.begin(), owner));
+  return Array<T>(owned->data(), shape.size(), shape.begin(), owner);
 }
 
 }  // namespace ga

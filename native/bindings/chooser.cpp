@@ -22,8 +22,7 @@ using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 void construct(ga::Chooser* self, double temperature, int32_t top_k, double top_p, double min_p,
                double repetition_penalty, double frequency_penalty, double presence_penalty,
                std::vector<std::pair<int32_t, double>> logit_bias, std::vector<int32_t> eos_ids,
-               int64_t min_tokens, uint64_t seed, uint32_t stream, Vector<int32_t> history,
-               size_t prompt_length, std::vector<int32_t> forced) {
+               int64_t min_tokens, uint64_t seed, uint32_t stream, size_t prompt_length) {
   ga::ChoiceParams params{temperature,
                           top_k,
                           top_p,
@@ -35,9 +34,8 @@ void construct(ga::Chooser* self, double temperature, int32_t top_k, double top_
                           std::move(eos_ids),
                           min_tokens,
                           seed,
-                          stream,
-                          std::move(forced)};
-  new (self) ga::Chooser(std::move(params), history.data(), history.size(), prompt_length);
+                          stream};
+  new (self) ga::Chooser(std::move(params), prompt_length);
 }
 
 int32_t choose(const ga::Chooser& self, Vector<float> logits, const std::string& isa) {
@@ -80,13 +78,16 @@ std::pair<size_t, bool> nucleus(Vector<float> logits, double temperature, double
 }  // namespace
 
 void bind_chooser(nb::module_& m) {
-  nb::class_<ga::Chooser>(m, "Chooser",
-                          "choose() along one path; arguments from guessahead.sampling.chooser_arguments.")
+  nb::class_<ga::Chooser>(m, "Chooser", "`choose` along one path; arguments from engines/native/choosing.py.")
       .def("__init__", &construct, nb::kw_only(), "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a,
            "repetition_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a, "logit_bias"_a, "eos_ids"_a,
-           "min_tokens"_a, "seed"_a, "stream"_a, "history"_a, "prompt_length"_a, "forced"_a)
+           "min_tokens"_a, "seed"_a, "stream"_a, "prompt_length"_a)
       .def("choose", &choose, "logits"_a, "isa"_a = "",
            "The token that follows history + pushed; logits: float32[vocab].")
+      .def(
+          "sync",
+          [](ga::Chooser& self, Vector<int32_t> history) { self.sync(history.data(), history.size()); },
+          "history"_a, "The history is this one from now on, int32[n]; costs as much as it differs.")
       .def("push", &ga::Chooser::push, "token"_a, "Append a token to the path.");
   // The numeric parts by themselves, for the tests that they equal the twin's to the bit.
   m.def("nucleus", &nucleus, "logits"_a, "temperature"_a, "top_p"_a, "isa"_a = "");

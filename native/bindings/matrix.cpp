@@ -46,7 +46,7 @@ std::shared_ptr<Matrix> make_matrix(Pool& pool, const std::string& format_name, 
   return pack_matrix(pool, std::move(arena), format, n, k, data.data(), order ? order->data() : nullptr);
 }
 
-nb::object dequantise(const Matrix& matrix) {
+Array<float> dequantise(const Matrix& matrix) {
   const std::size_t padded = static_cast<std::size_t>(matrix.blocks()) * kBlock;
   std::vector<float> row(padded), out(static_cast<std::size_t>(matrix.n) * matrix.k);
   for (int i = 0; i < matrix.n; ++i) {
@@ -110,7 +110,7 @@ class TimedProduct {
   void (*function_)(const Matmul&, int, int);
 };
 
-nb::object product(const Matrix& matrix, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
+Array<float> product(const Matrix& matrix, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
   TimedProduct task(matrix, select_kernels(isa), x, int8);
   task.run(matrix, pool);
   const std::size_t rows = x.shape(0), n = matrix.n;

@@ -2,11 +2,14 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -20,67 +23,132 @@ using namespace ga;
 
 namespace {
 
-// One pass. Per request: (chosen int32[rows], {row: logits} or None, {tap: [rows, width]}).
-nb::list forward(Plan& plan, const std::vector<nb::tuple>& tuples, const std::vector<int>& taps) {
-  std::vector<RowGroup> groups(tuples.size());
-  std::vector<int> want_logits(tuples.size());
-  for (std::size_t i = 0; i < tuples.size(); ++i) {
-    if (tuples[i].size() != 7) throw std::invalid_argument("forward: a request has seven parts");
-    RowGroup& r = groups[i];
-    r.sequence = nb::cast<Sequence*>(tuples[i][0]);
-    const auto tokens = nb::cast<Ints>(tuples[i][1]);  // the tuple keeps the arrays alive
-    r.tokens = tokens.data();
-    r.num = static_cast<int>(tokens.size());
-    if (!tuples[i][2].is_none()) {
-      const auto parents = nb::cast<Ints>(tuples[i][2]);
-      if (parents.size() != tokens.size()) throw std::invalid_argument("forward: one parent per token");
-      r.parents = parents.data();
-    }
-    r.committed = nb::cast<int>(tuples[i][3]);
-    r.chooser = tuples[i][4].is_none() ? nullptr : nb::cast<Chooser*>(tuples[i][4]);
-    want_logits[i] = nb::cast<int>(tuples[i][5]);
-    if (tuples[i][6].is_none()) continue;
-    const auto given = nb::cast<FloatRows>(tuples[i][6]);
-    if (given.shape(0) != tokens.size()) throw std::invalid_argument("forward: one vector per token");
-    r.given = given.data();
-    r.given_width = static_cast<int>(given.shape(1));
+// Of which rows a pass returns logits.
+enum class Logits { None, Path, All };
+
+// A sequence's share of a pass, as Python describes it. The arrays are kept alive by it.
+struct Group {
+  Sequence* sequence;
+  Ints tokens;
+  std::optional<Ints> parents;
+  int committed;
+  Chooser* chooser;
+  Logits logits;
+  std::optional<FloatRows> given;
+};
+
+// What the pass yields for a group.
+struct Result {
+  nb::object chosen, logits, hidden;
+};
+
+template <class T>
+nb::object to_object(std::vector<T> values, std::initializer_list<std::size_t> shape) {
+  return nb::cast(to_numpy(std::move(values), shape));
+}
+
+RowGroup unpacked(const Group& group) {
+  RowGroup r;
+  const std::size_t num = group.tokens.size();
+  r.sequence = group.sequence;
+  r.tokens = group.tokens.data();
+  r.num = static_cast<int>(num);
+  if (group.parents && group.parents->size() != num)
+    throw std::invalid_argument("forward: one parent per token");
+  r.parents = group.parents ? group.parents->data() : nullptr;
+  r.committed = group.committed;
+  r.chooser = group.logits == Logits::All ? nullptr : group.chooser;
+  r.all_logits = group.logits == Logits::All;
+  if (group.given) {
+    if (group.given->shape(0) != num) throw std::invalid_argument("forward: one vector per token");
+    r.given = group.given->data();
+    r.given_width = static_cast<int>(group.given->shape(1));
   }
+  return r;
+}
+
+// One pass; a result for each group.
+std::vector<Result> forward(Plan& plan, const std::vector<Group*>& wanted, const std::vector<int>& taps) {
+  std::vector<RowGroup> groups;
+  for (const Group* group : wanted) groups.push_back(unpacked(*group));
   std::unique_lock lock(plan.mutex(), std::defer_lock);
   {
     nb::gil_scoped_release release;
     lock.lock();  // never while holding the interpreter: whoever runs a pass needs it back at the end
     plan.forward(groups, taps);
   }
-  nb::list out;
+  std::vector<Result> out;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     RowGroup& r = groups[i];
-    nb::object logits = nb::none();
-    if (want_logits[i]) {
+    Result result;
+    result.logits = nb::none();
+    if (wanted[i]->logits != Logits::None) {
       nb::dict rows;
       const std::size_t width = plan.logits_width();
       for (int row = 0; row < r.num; ++row) {
         const float* from = plan.logits_of(r.first_row + row);
-        if (from == nullptr || (want_logits[i] < 2 && r.chosen[row] < 0)) continue;
-        rows[nb::int_(row)] = to_numpy(std::vector<float>(from, from + width), {width});
+        if (from == nullptr || (!r.all_logits && r.chosen[row] < 0)) continue;
+        rows[nb::int_(row)] = to_object(std::vector<float>(from, from + width), {width});
       }
-      logits = rows;
+      result.logits = rows;
     }
     nb::dict hidden;
     const std::size_t width = plan.tap_width(), first = r.first_row * width, n = r.num;
     for (const int tap : taps) {
       const auto begin = plan.taps()[tap].begin() + first;
-      hidden[nb::int_(tap)] = to_numpy(std::vector<float>(begin, begin + n * width), {n, width});
+      hidden[nb::int_(tap)] = to_object(std::vector<float>(begin, begin + n * width), {n, width});
     }
+    result.hidden = hidden;
     std::vector<std::int32_t> chosen(r.chosen.begin(), r.chosen.end());
     const std::size_t num = chosen.size();
-    out.append(nb::make_tuple(to_numpy(std::move(chosen), {num}), logits, hidden));
+    result.chosen = to_object(std::move(chosen), {num});
+    out.push_back(std::move(result));
   }
   return out;
+}
+
+Logits parse_logits(const std::string& wanted) {
+  if (wanted == "none") return Logits::None;
+  if (wanted == "path") return Logits::Path;
+  if (wanted == "all") return Logits::All;
+  throw std::invalid_argument("logits must be none, path or all");
+}
+
+void bind_group(nb::module_& m) {
+  nb::class_<Group>(m, "RowGroup", "A sequence's share of a pass.")
+      .def(
+          "__init__",
+          [](Group* self, Sequence& sequence, Ints tokens, std::optional<Ints> parents, int committed,
+             Chooser* chooser, const std::string& logits, std::optional<FloatRows> given) {
+            new (self) Group{&sequence, tokens, parents, committed, chooser, parse_logits(logits), given};
+          },
+          nb::kw_only(), "sequence"_a, "tokens"_a, "parents"_a = nb::none(), "committed"_a,
+          "chooser"_a = nb::none(), "logits"_a = "none", "given"_a = nb::none(), nb::keep_alive<1, 2>(),
+          nb::keep_alive<1, 6>(),
+          "tokens: int32[n], of which the first `committed` enter the cache. parents: int32[n], -1 = the "
+          "last "
+          "cached token; None = a chain. chooser: chooses from the last committed row on. logits: of no row "
+          "(none), of those that were chosen for (path), or of all from the last committed one on, without "
+          "choosing (all). given: float32[n, width], vectors that come with the tokens.");
+  nb::class_<Result>(m, "GroupResult", "What a pass yields for a RowGroup.")
+      .def_prop_ro(
+          "chosen", [](const Result& r) { return r.chosen; },
+          nb::sig("def chosen(self) -> numpy.typing.NDArray[numpy.int32]"),
+          "int32[n]: the token chosen after each row, -1 where none was.")
+      .def_prop_ro(
+          "logits", [](const Result& r) { return r.logits; },
+          nb::sig("def logits(self) -> dict[int, numpy.typing.NDArray[numpy.float32]] | None"),
+          "Row -> float32[vocabulary].")
+      .def_prop_ro(
+          "hidden", [](const Result& r) { return r.hidden; },
+          nb::sig("def hidden(self) -> dict[int, numpy.typing.NDArray[numpy.float32]]"),
+          "Tap -> float32[n, width].");
 }
 
 }  // namespace
 
 void bind_plan(nb::module_& m) {
+  bind_group(m);
   nb::class_<Plan>(m, "Plan", "The operations of one pass over preallocated buffers.")
       .def(
           "__init__",
@@ -134,8 +202,6 @@ void bind_plan(nb::module_& m) {
       .def("set_profiling", &Plan::set_profiling, "on"_a)
       .def_prop_ro("profile", &Plan::profile,
                    "Seconds per kind of operation since profiling was switched on.")
-      .def("forward", &forward, "requests"_a, "taps"_a = std::vector<int>(),
-           "requests: (sequence, tokens, parents or None, committed, chooser or None, logits wanted, vectors "
-           "that come with the tokens or None). logits wanted: 0 = none, 1 = of the rows that were chosen "
-           "for, 2 = of all from the last committed one on. taps: whose hidden states to return.");
+      .def("forward", &forward, "groups"_a, "taps"_a = std::vector<int>(),
+           "One pass over the rows of all groups. taps: whose hidden states to return.");
 }

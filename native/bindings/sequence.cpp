@@ -45,5 +45,7 @@ void bind_sequence(nb::module_& m) {
       .def("rollback", &Sequence::rollback)
       .def("fork", &Sequence::fork)
       .def("cached", &cached, "layer"_a,
+           nb::sig("def cached(self, layer: int) -> tuple[numpy.typing.NDArray[numpy.float32], "
+                   "numpy.typing.NDArray[numpy.float32]]"),
            "Keys and values of one layer, float32[length, heads, head_dim] each.");
 }

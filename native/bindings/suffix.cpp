@@ -82,12 +82,13 @@ void construct(SuffixLookup* self, const std::vector<Shared>& others, std::int64
   new (self) SuffixLookup({min_match, branches, vocab_size, std::move(novelty)}, others);
 }
 
-nb::object guess(SuffixLookup& self, nb::handle history, std::int64_t budget, double least_chance) {
+nb::object guess(SuffixLookup& self, nb::handle history, std::int64_t budget, double least_probability) {
   if (budget < 0) throw nb::value_error("guess: the budget must not be negative");
-  ga::Guesses found = self.guess(TokenIds(history), static_cast<std::size_t>(budget), least_chance);
+  ga::Guesses found = self.guess(TokenIds(history), static_cast<std::size_t>(budget), least_probability);
   const std::size_t n = found.token_ids.size();
   if (n == 0) return nb::none();
-  nb::object parents = found.is_chain ? nb::none() : ga::to_numpy(std::move(found.parents), {n});
+  nb::object parents = nb::none();
+  if (!found.is_chain) parents = nb::cast(ga::to_numpy(std::move(found.parents), {n}));
   return nb::make_tuple(ga::to_numpy(std::move(found.token_ids), {n}), parents,
                         ga::to_numpy(std::move(found.confidence), {n}));
 }
@@ -121,7 +122,11 @@ void bind_suffix(nb::module_& m) {
   nb::class_<SuffixLookup>(m, "SuffixLookup", "A running text, looked up in itself and in others.")
       .def("__init__", &construct, nb::kw_only(), "others"_a, "min_match"_a, "branches"_a, "vocab_size"_a,
            "novelty"_a)
-      .def("guess", &guess, "history"_a, "budget"_a, "least_chance"_a,
+      .def("guess", &guess, "history"_a, "budget"_a, "least_probability"_a,
+           nb::sig("def guess(self, history: numpy.typing.NDArray[numpy.int32], budget: int, "
+                   "least_probability: float) "
+                   "-> tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int32] | None, "
+                   "numpy.typing.NDArray[numpy.float32]] | None"),
            "Takes in what is new of `history`, int32[n]; at most `budget` guesses after it as (token_ids, "
-           "parents or None, confidence), or None.");
+           "parents or None, probabilities), or None.");
 }

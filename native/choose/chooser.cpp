@@ -69,28 +69,52 @@ void TokenCounts::add(int32_t token, bool is_output) {
   }
   uint32_t& slot = slot_of(token);
   if (slot == 0) {
-    entries_.push_back({token, 0});
+    entries_.push_back({token, 0, 0});
     slot = static_cast<uint32_t>(entries_.size());
   }
+  ++entries_[slot - 1].in_history;
   entries_[slot - 1].in_output += is_output ? 1 : 0;
+  ++num_tokens_;
 }
 
-Chooser::Chooser(ChoiceParams params, const int32_t* history, size_t n, size_t prompt_length)
-    : params_(std::move(params)), length_(n), prompt_length_(prompt_length), first_(n) {
+void TokenCounts::remove(int32_t token, bool is_output) {
+  Entry& entry = entries_[slot_of(token) - 1];
+  --entry.in_history;
+  entry.in_output -= is_output ? 1 : 0;
+  --num_tokens_;
+}
+
+Chooser::Chooser(ChoiceParams params, size_t prompt_length)
+    : params_(std::move(params)), prompt_length_(prompt_length) {
   greedy_ = params_.temperature < 1e-4 || params_.top_k == 1;
   penalised_ = params_.repetition_penalty != 1.0 || params_.frequency_penalty != 0.0 ||
                params_.presence_penalty != 0.0;
-  if (penalised_)
-    for (size_t i = 0; i < n; ++i) count(history[i], i);
+}
+
+void Chooser::sync(const int32_t* history, size_t n) {
+  if (!penalised_) {
+    length_ = n;
+    return;
+  }
+  const size_t known = std::min(n, length_);
+  const size_t same = std::mismatch(history, history + known, history_.begin()).first - history;
+  while (length_ > same) pop();
+  while (length_ < n) push(history[length_]);
 }
 
 void Chooser::push(int32_t token) {
-  if (penalised_) count(token, length_);
+  if (penalised_) {
+    history_.push_back(token);
+    if (token >= 0) counts_.add(token, length_ >= prompt_length_);
+  }
   ++length_;
 }
 
-void Chooser::count(int32_t token, size_t index) {
-  if (token >= 0) counts_.add(token, index >= prompt_length_);
+void Chooser::pop() {
+  --length_;
+  const int32_t token = history_.back();
+  history_.pop_back();
+  if (token >= 0) counts_.remove(token, length_ >= prompt_length_);
 }
 
 bool Chooser::bans_eos() const {
@@ -98,9 +122,7 @@ bool Chooser::bans_eos() const {
   return !params_.eos_ids.empty() && static_cast<int64_t>(num_output) < params_.min_tokens;
 }
 
-bool Chooser::is_adjusting() const {
-  return !counts_.entries().empty() || !params_.bias.empty() || bans_eos();
-}
+bool Chooser::is_adjusting() const { return !counts_.empty() || !params_.bias.empty() || bans_eos(); }
 
 void Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out) const {
   constexpr float kLargest = std::numeric_limits<float>::max();
@@ -110,7 +132,7 @@ void Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out
     out[i] = static_cast<double>(number < kLargest ? number : kLargest);
   }
   for (const TokenCounts::Entry& seen : counts_.entries()) {
-    if (static_cast<size_t>(seen.id) >= vocab) continue;
+    if (seen.in_history == 0 || static_cast<size_t>(seen.id) >= vocab) continue;
     double& value = out[static_cast<size_t>(seen.id)];
     value = value > 0.0 ? value / params_.repetition_penalty : value * params_.repetition_penalty;
     if (seen.in_output > 0)
@@ -160,7 +182,6 @@ int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t voca
 
 int32_t Chooser::choose(const Kernels& kernels, const float* logits, size_t vocab) const {
   if (vocab == 0) return 0;
-  if (length_ - first_ < params_.forced.size()) return params_.forced[length_ - first_];
   if (!is_adjusting()) {
     double maximum;
     const int32_t token = decide(kernels, logits, vocab, &maximum);

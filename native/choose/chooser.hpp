@@ -25,37 +25,44 @@ struct ChoiceParams {
   int64_t min_tokens = 0;
   uint64_t seed = 0;
   uint32_t stream = 0;
-  std::vector<int32_t> forced;
 };
 
-// The distinct tokens of a history, and how often each stands in the output part. A small hash table.
+// The distinct tokens of a history, and how often each stands there. A small hash table.
 class TokenCounts {
  public:
   struct Entry {
     int32_t id;
+    int32_t in_history;  // 0 = no more
     int32_t in_output;
   };
   void add(int32_t token, bool is_output);
+  void remove(int32_t token, bool is_output);  // one that was added
+  bool empty() const { return num_tokens_ == 0; }
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
   uint32_t& slot_of(int32_t token);
   std::vector<Entry> entries_;
+  size_t num_tokens_ = 0;
   std::vector<uint32_t> slots_;  // 1 + index into entries_, 0 = free; the size is a power of two
 };
 
-// Chooses along one path: choose, push what was chosen, choose, ... The history is read by the constructor
-// only, and only where a penalty needs it. One thread at a time; scratch memory belongs to the thread.
+// Chooses along one path: sync with the history, choose, push what was chosen, choose, ... It lives as long
+// as a generation, and holds the history only where a penalty needs it. One thread at a time; scratch memory
+// belongs to the thread.
 class Chooser {
  public:
-  Chooser(ChoiceParams params, const int32_t* history, size_t n, size_t prompt_length);
+  Chooser(ChoiceParams params, size_t prompt_length);
+  // The history is this one from now on: tokens that differ from what it holds are taken back, new ones
+  // added.
+  void sync(const int32_t* history, size_t n);
   int32_t choose(const Kernels& kernels, const float* logits, size_t vocab) const;
   void push(int32_t token);
 
  private:
   bool bans_eos() const;
   bool is_adjusting() const;
-  void count(int32_t token, size_t index);
+  void pop();
   void adjust(const float* logits, size_t vocab, std::vector<double>& out) const;
   int32_t lowest_allowed(size_t vocab) const;
   template <class Value>
@@ -64,9 +71,9 @@ class Chooser {
   ChoiceParams params_;
   bool greedy_;
   bool penalised_;
-  size_t length_;
+  size_t length_ = 0;
   size_t prompt_length_;
-  size_t first_;  // length_ at the beginning: how much of `forced` was pushed is the difference
+  std::vector<int32_t> history_;  // empty where no penalty needs it
   TokenCounts counts_;
 };
 

@@ -55,7 +55,7 @@ void Plan::forward(std::vector<RowGroup>& groups, const std::vector<int>& taps) 
     for (int i = 0; i < group.num; ++i) {
       pass.tokens.push_back(group.tokens[i]);
       positions = std::max(positions, places[i].position + 1);
-      if (group.chooser == nullptr || i < group.committed - 1) continue;
+      if ((group.chooser == nullptr && !group.all_logits) || i < group.committed - 1) continue;
       out_index_[pass.rows + i] = static_cast<int>(pass.out_rows.size());
       pass.out_rows.push_back(pass.rows + i);
     }

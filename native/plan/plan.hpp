@@ -29,6 +29,7 @@ struct RowGroup {
   int num = 0;
   int committed = 0;             // rows that enter the cache at once; choosing starts at the last of them
   Chooser* chooser = nullptr;    // null = choose nothing
+  bool all_logits = false;       // compute them from the last committed row on, and choose nothing
   const float* given = nullptr;  // [num][given_width]: vectors that come with the tokens, see Plan::given
   int given_width = 0;
   int first_row = 0;        // in the pass

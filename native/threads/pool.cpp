@@ -9,7 +9,8 @@ namespace ga {
 namespace {
 
 // Some 200 microseconds: longer than the gap between passes of a decoding loop. (Waking a worker that sleeps
-// takes 30, in every pass of a drafter.) With more workers than processors, who spins keeps another from working.
+// takes 30, in every pass of a drafter.) With more workers than processors, who spins keeps another from
+// working.
 constexpr int kSpins = 16000;
 
 void pause() {

@@ -30,7 +30,7 @@ class Pool {
   void serve(int worker);
 
   const int size_, spins_;  // spins_: how often a worker looks again before it gives up its processor
-  std::mutex mutex_;  // of the running job
+  std::mutex mutex_;        // of the running job
   const std::function<void(int)>* job_ = nullptr;
   alignas(64) std::atomic<std::uint32_t> round_{0};  // counts jobs; workers wait for it to change
   alignas(64) std::atomic<int> arrived_{0};

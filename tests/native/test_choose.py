@@ -64,8 +64,14 @@ def random_choice(rng, size):
     return ChoiceContext(random_params(rng), history, int(rng.integers(length + 1)), eos_ids, stream)
 
 
-def native(row, choice, path=()):
+def made(choice):
     chooser = Chooser(**chooser_arguments(choice))
+    chooser.sync(choice.history)
+    return chooser
+
+
+def native(row, choice, path=()):
+    chooser = made(choice)
     for token in path:
         chooser.push(token)
     return chooser.choose(row)
@@ -77,7 +83,7 @@ def test_equals_the_twin_along_random_paths(block):
     for case in range(700):
         size = int(rng.choice(SIZES))
         choice = random_choice(rng, size)
-        chooser = Chooser(**chooser_arguments(choice))
+        chooser = made(choice)
         path: list[int] = []
         for _ in range(3):
             row = random_row(rng, size)
@@ -86,6 +92,24 @@ def test_equals_the_twin_along_random_paths(block):
             assert token == chooser.choose(row)  # choosing changes nothing
             path.append(token if rng.random() < 0.7 else int(rng.integers(size)))
             chooser.push(path[-1])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_chooser_that_follows_a_changing_history_equals_a_fresh_one(seed):
+    """Tokens are committed, guessed and taken back in any order; penalties count what stands there."""
+    rng = np.random.default_rng(seed)
+    size = 40
+    choice = random_choice(rng, size)
+    kept = made(choice)
+    for _ in range(60):
+        history = choice.history[: rng.integers(1, len(choice.history) + 1)]
+        history = np.append(history, rng.integers(-1, size, rng.integers(0, 5))).astype(np.int32)
+        choice = replace(choice, history=history)
+        kept.sync(history)
+        row = random_row(rng, size)
+        assert kept.choose(row) == native(row, choice) == choose(row, choice)
+        for token in rng.integers(0, size, rng.integers(0, 4)).tolist():
+            kept.push(token)
 
 
 def test_sampling_without_a_resolved_seed_is_refused():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from guessahead.core.sampling import is_greedy, resolved_seed
 
 if TYPE_CHECKING:
@@ -28,7 +26,5 @@ def chooser_arguments(context: ChoiceContext) -> dict[str, Any]:
         "min_tokens": int(params.min_tokens),
         "seed": 0 if is_greedy(params) else resolved_seed(context),
         "stream": int(context.stream),
-        "history": np.ascontiguousarray(context.history, np.int32),
         "prompt_length": int(context.prompt_length),
-        "forced": [],
     }

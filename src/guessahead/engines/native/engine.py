@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,13 +19,12 @@ from guessahead.engines.native.needs import Needs, memory_needs
 from guessahead.errors import ModelError, ParameterError, PromptError, StateError
 from guessahead.models.gguf import GGUFFile
 from guessahead.protocols import EngineInfo, PassOutput, Rows, SequenceState
-from guessahead.types import Float32, Int32
+from guessahead.types import ChoiceContext, Float32, Int32
 
 MAX_ROWS = 64
 MAX_THREADS = 256
 ACTIVATIONS = ("int8", "f32")
 CACHES = ("f32", "f16")
-_WANTED = {"none": 0, "path": 1, "all": 2}
 
 
 class NativeSequence:
@@ -34,6 +32,8 @@ class NativeSequence:
 
     def __init__(self, native: _native.Sequence) -> None:
         self._native: _native.Sequence | None = native
+        self._chooser: _native.Chooser | None = None
+        self._chooser_key: tuple[object, ...] = ()
         self.first_row = 0  # of the last `forward`'s rows, the one with which its last pass began
 
     @property
@@ -66,6 +66,14 @@ class NativeSequence:
 
     def fork(self) -> SequenceState:
         return NativeSequence(self.native.fork())
+
+    def chooser(self, context: ChoiceContext) -> _native.Chooser:
+        """What chooses for this sequence. It is made once for a generation, and told of new tokens."""
+        key = (context.params, context.prompt_length, context.eos_ids, context.stream)
+        if self._chooser is None or self._chooser_key != key:
+            self._chooser, self._chooser_key = _native.Chooser(**chooser_arguments(context)), key
+        self._chooser.sync(context.history)
+        return self._chooser
 
     def close(self) -> None:
         self._native = None
@@ -231,7 +239,7 @@ class NativeEngine:
 
     def _run(self, batch: list[tuple[_Job, int]]) -> None:
         """One pass over the next rows of each job."""
-        arguments = []
+        groups = []
         for job, size in batch:
             end = job.offset + size
             is_last = end == len(job.tokens)
@@ -241,33 +249,33 @@ class NativeEngine:
             num_committed = job.num_committed - job.offset if is_last else size
             chooser = None
             if is_last and job.rows.context is not None:
-                chooser = _native.Chooser(**chooser_arguments(job.rows.context))
-            tokens = job.tokens[job.offset : end]
-            arguments.append(
-                (
-                    job.sequence.native,
-                    tokens,
-                    parents,
-                    num_committed,
-                    chooser,
-                    _WANTED[job.rows.want_logits],
-                    None,
+                chooser = job.sequence.chooser(job.rows.context)
+            groups.append(
+                _native.RowGroup(
+                    sequence=job.sequence.native,
+                    tokens=job.tokens[job.offset : end],
+                    parents=parents,
+                    committed=num_committed,
+                    chooser=chooser,
+                    logits=job.rows.want_logits if chooser is not None else "none",
                 )
             )
         taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})
         try:
-            results = self._plan.forward(arguments, taps)
+            results = self._plan.forward(groups, taps)
         except (ValueError, IndexError, TypeError, RuntimeError):  # refused before anything was done: say why
             for job, _ in batch:
                 _check(job, self._info)
             raise
-        for (job, size), (chosen, logits, hidden) in zip(batch, results, strict=True):
-            for layer in set(job.rows.want_hidden):
-                job.hidden.setdefault(layer, []).append(hidden[layer])
-            if logits:
-                job.logits = {row + job.offset: values for row, values in logits.items()}
+        for (job, size), result in zip(batch, results, strict=True):
+            if job.rows.want_hidden:
+                hidden = result.hidden
+                for layer in set(job.rows.want_hidden):
+                    job.hidden.setdefault(layer, []).append(hidden[layer])
+            if result.logits:
+                job.logits = {row + job.offset: values for row, values in result.logits.items()}
             if job.offset + size == len(job.tokens):
-                job.chosen = chosen
+                job.chosen = result.chosen
             job.sequence.first_row = job.offset
             job.offset += size
             job.num_passes += 1

@@ -10,12 +10,11 @@ import numpy as np
 
 from guessahead import _native
 from guessahead.engines.native.builder import default_scale
-from guessahead.engines.native.choosing import chooser_arguments
 from guessahead.engines.native.head_host import HeadHost
 from guessahead.errors import ModelError
 from guessahead.heads.files import HeadFiles, find
 from guessahead.models.gguf.rotation import rotation_frequencies
-from guessahead.types import ChoiceContext, Float32, Int32, SamplingParams
+from guessahead.types import Float32, Int32
 
 MAX_ROWS: Final = 64
 
@@ -39,19 +38,16 @@ class NativeHead:
         matrices = _pack(files, target.pool)
         self.bytes_per_pass = sum(matrix.num_bytes for name, matrix in matrices.items() if name != "fc")
         self._plan = _describe(files, matrices, target)
-        # Choosing here only says of which rows the logits are wanted.
-        anything = ChoiceContext(SamplingParams(), np.zeros(1, np.int32), 1)
-        self._chooser = _native.Chooser(**chooser_arguments(anything))
 
     def new_sequence(self) -> NativeHeadSequence:
-        return NativeHeadSequence(self._plan, self._chooser)
+        return NativeHeadSequence(self._plan)
 
 
 class NativeHeadSequence:
     """The cache of a head for one sequence, and its passes (see `HeadSequence`)."""
 
-    def __init__(self, plan: _native.Plan, chooser: _native.Chooser) -> None:
-        self._plan, self._chooser = plan, chooser
+    def __init__(self, plan: _native.Plan) -> None:
+        self._plan = plan
         self._native = plan.new_sequence()
 
     @property
@@ -65,16 +61,20 @@ class NativeHeadSequence:
         for begin in range(0, len(next_ids), MAX_ROWS):
             part = np.ascontiguousarray(next_ids[begin : begin + MAX_ROWS])
             given = np.ascontiguousarray(fused[begin : begin + len(part)])
-            request = (self._native, part, None, len(part), self._chooser, 2, given)
-            [(_, logits, taps)] = self._plan.forward([request], _TAPS)
-        last = len(part) - 1
-        return taps[0][last:], taps[1][last:], (logits or {})[last][None]
+            group = _native.RowGroup(
+                sequence=self._native, tokens=part, committed=len(part), logits="all", given=given
+            )
+            [result] = self._plan.forward([group], _TAPS)
+        last, taps = len(part) - 1, result.hidden
+        return taps[0][last:], taps[1][last:], (result.logits or {})[last][None]
 
     def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, dict[int, Float32]]:
         self.rollback(self.length - 1)  # row 0 runs again: a pass begins with a row that stays
-        request = (self._native, tokens, parents, 1, self._chooser, 2, states)
-        [(_, logits, taps)] = self._plan.forward([request], _TAPS)
-        return taps[1], logits or {}
+        group = _native.RowGroup(
+            sequence=self._native, tokens=tokens, parents=parents, committed=1, logits="all", given=states
+        )
+        [result] = self._plan.forward([group], _TAPS)
+        return result.hidden[1], result.logits or {}
 
 
 def load_head(head_host: HeadHost, path: str = "") -> NativeHead | None:
