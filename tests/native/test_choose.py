@@ -1,5 +1,7 @@
 """The native chooser gives the token of its plain twin, for every row and every combination of parameters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
