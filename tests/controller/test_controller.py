@@ -36,7 +36,7 @@ def test_slow_and_always_wrong() -> None:
     """Two pass-times a question; answers of at least 128 tokens."""
     long = [each for each in RECORDINGS if len(each.token_ids) >= 128]
     assert len(long) > 10
-    assert min(speed(replay(each, HostileSlow, None).stats) for each in long) >= 0.95
+    assert min(speed(replay(each, HostileSlow, "auto").stats) for each in long) >= 0.95
 
 
 @pytest.mark.parametrize("v", [AVX512, AVX2], ids=["avx512", "avx2"])
@@ -54,7 +54,7 @@ def test_as_good_as_the_best_fixed_setting_of_each_category(v: Any) -> None:
         for each in RECORDINGS:
             stats = replay(each, "suffix", gamma, v=v, costs=costs).stats
             times[gamma][each.category] += stats.decode_seconds
-    ours = times.pop(None)
+    ours = times.pop("auto")
     for category, seconds in ours.items():
         assert min(fixed[category] for fixed in times.values()) / seconds >= 0.95, category
     whole = min(sum(fixed.values()) for fixed in times.values())
@@ -100,15 +100,15 @@ def model_speed(c: float, alpha: float, gamma: Gamma, tokens: int = 1200, **rest
 def test_an_accelerator_gets_its_best_gamma(c: float, alpha: float) -> None:
     """Rows are free there: v = 1."""
     costs = PassCosts(64)
-    model_speed(c, alpha, None, 300, v=FLAT, costs=costs)  # what the passes cost is known from then on
-    ours = model_speed(c, alpha, None, v=FLAT, costs=costs)
+    model_speed(c, alpha, "auto", 300, v=FLAT, costs=costs)  # what the passes cost is known from then on
+    ours = model_speed(c, alpha, "auto", v=FLAT, costs=costs)
     best = max(model_speed(c, alpha, gamma, v=FLAT) for gamma in (3, 4, 6, 8, 10))
     assert ours >= 0.97 * best
 
 
 @pytest.mark.parametrize(("c", "alpha"), [(0.8, 0.5), (0.5, 0.3), (1.2, 0.9)])
 def test_a_model_that_does_not_pay_is_left_alone(c: float, alpha: float) -> None:
-    assert model_speed(c, alpha, None, 300, v=AVX2) >= 0.97
+    assert model_speed(c, alpha, "auto", 300, v=AVX2) >= 0.97
 
 
 def test_a_model_that_becomes_right_is_found() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,9 @@ def test_passes_of_more_rows_than_the_engine_takes_are_prompts() -> None:
 class Named(TinyEngine):
     """An engine that says what its pass times depend on."""
 
-    calibration_key = "test 2 int8"
+    def __init__(self, vocab_size: int = 24, cost_key: str = "test 2 int8") -> None:
+        super().__init__(vocab_size)
+        self.info = replace(self.info, cost_key=cost_key)
 
 
 @pytest.fixture
@@ -119,8 +122,7 @@ def test_costs_outlive_the_process(cache: Path) -> None:
 def test_another_model_has_another_file(cache: Path) -> None:
     learned()
     assert calibration.costs_of(Named(vocab_size=9)).curve(0) is not None
-    other = Named()
-    other.calibration_key = "test 1 int8"
+    other = Named(cost_key="test 1 int8")
     assert calibration.costs_of(other).curve(0) is None
 
 

@@ -88,7 +88,7 @@ def run(recording: Recording, models: Sequence[Model], v: Sequence[float] = FLAT
         members.append(model.kind(DraftModelOptions(siblings=0), DrafterResources(target, engine)))
     decoder = SpeculativeDecoder(target, Several(members), WordTokenizer(), clock=clock)  # type: ignore[arg-type]
     request = Request(
-        recording.prompt_ids, SamplingParams(seed=0), len(recording.token_ids), None, trace=True
+        recording.prompt_ids, SamplingParams(seed=0), len(recording.token_ids), "auto", trace=True
     )
     generation = decoder.generate(request)
     assert generation.token_ids == tuple(recording.token_ids.tolist())
