@@ -12,7 +12,8 @@ from guessahead.model import LanguageModel
 from guessahead.options import GenerateOptions, OptionArguments
 from guessahead.runners.solo import SoloRunner
 from guessahead.types import SamplingParams
-from tests.support.fakes import FakeTemplate, FakeTokenizer, ScriptEngine, TinyEngine, letters
+from tests.support.fake_text import FakeTemplate, FakeTokenizer, letters
+from tests.support.fakes import ScriptEngine, TinyEngine
 
 BYTES = FakeTokenizer([bytes([i]) for i in range(256)], eos_ids=(0,))
 

@@ -14,7 +14,8 @@ import guessahead.cli, guessahead.controller.controller, guessahead.measure.text
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
 from guessahead.runners.solo import SoloRunner
-from tests.support.fakes import FakeTemplate, ScriptEngine, letters
+from tests.support.fake_text import FakeTemplate, letters
+from tests.support.fakes import ScriptEngine
 
 tokenizer = letters(24)
 lm = ga.LanguageModel(SoloRunner(ScriptEngine([1, 2, 3, 4, 5], 24), tokenizer), tokenizer, None, "script")

@@ -21,7 +21,8 @@ from guessahead.errors import ParameterError, StateError
 from guessahead.protocols import PassOutput
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Ask, ChoiceContext, Draft, Float64, Generation, SamplingParams
-from tests.support.fakes import TinyEngine, decode, letters, plain, request
+from tests.support.fake_text import letters
+from tests.support.fakes import TinyEngine, decode, plain, request
 
 VOCAB = 24
 # Chi-square of 3 degrees of freedom exceeds this once in 10,000.

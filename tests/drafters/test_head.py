@@ -27,7 +27,8 @@ from guessahead.types import (
     Verdict,
 )
 from tests.support.fake_head import FakeHead, FakeHeadSequence
-from tests.support.fakes import TinyEngine, decode, letters, plain, request
+from tests.support.fake_text import letters
+from tests.support.fakes import TinyEngine, decode, plain, request
 
 PROMPT = [5, 6, 7, 5, 6, 7, 5]
 LETTERS = letters(24)

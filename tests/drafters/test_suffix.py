@@ -10,7 +10,8 @@ from guessahead.drafters import registry, suffix_texts
 from guessahead.drafters.base import DrafterResources
 from guessahead.errors import ParameterError
 from guessahead.types import Ask, ChoiceContext, Draft, SamplingParams
-from tests.support.fakes import ScriptEngine, TinyEngine, decode, letters, request
+from tests.support.fake_text import letters
+from tests.support.fakes import ScriptEngine, TinyEngine, decode, request
 
 SETUP = DrafterResources(TinyEngine(), tokenizer=letters(26))  # type: ignore[arg-type]
 

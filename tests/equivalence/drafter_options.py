@@ -24,7 +24,8 @@ from guessahead.types import (
     Verdict,
 )
 from tests.support.fake_head import FakeHead
-from tests.support.fakes import TinyEngine, letters
+from tests.support.fake_text import letters
+from tests.support.fakes import TinyEngine
 
 VOCAB = 26
 

@@ -24,7 +24,8 @@ from guessahead.models.convert import convert
 from guessahead.types import Chunk, Generation, Request, SamplingParams
 from tests.support.fake_drafters import HostileDrafter, OracleDrafter, TreeHostileDrafter, TreeOracleDrafter
 from tests.support.fake_head import FakeHead
-from tests.support.fakes import TinyEngine, decode_stream, letters
+from tests.support.fake_text import letters
+from tests.support.fakes import TinyEngine, decode_stream
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head

@@ -25,7 +25,8 @@ from guessahead.runners.solo import SoloRunner
 from guessahead.types import Ask, ChoiceContext, SamplingParams
 from tests.equivalence import drafter_options
 from tests.support.fake_drafters import SlippingDraftModel
-from tests.support.fakes import FakeTokenizer, ScriptEngine, TinyEngine, decode, letters, plain, request
+from tests.support.fake_text import FakeTokenizer, letters
+from tests.support.fakes import ScriptEngine, TinyEngine, decode, plain, request
 from tests.support.replaying import FLAT, replay
 
 VOCAB = 24

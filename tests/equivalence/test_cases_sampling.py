@@ -14,7 +14,8 @@ from guessahead.core.verify import accept
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.types import Ask, Draft, Int32, SamplingParams, Verdict
-from tests.support.fakes import TinyEngine, decode, letters, plain, request
+from tests.support.fake_text import letters
+from tests.support.fakes import TinyEngine, decode, plain, request
 
 VOCAB = 24
 LETTERS = letters(VOCAB)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fake_drafters import ConstantDrafter, OracleDrafter
-from tests.support.fakes import FakeTokenizer, ScriptEngine, decode, decode_stream, request
+from tests.support.fake_text import FakeTokenizer
+from tests.support.fakes import ScriptEngine, decode, decode_stream, request
 
 STOP_TEXT = [b"a", b"lo", b"n", b"g ", b"st", b"or", b"y. E", b"N", b"Dof", b" it"]
 

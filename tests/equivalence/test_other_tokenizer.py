@@ -19,7 +19,8 @@ from guessahead.drafters.text_draft import TextDraftModel
 from guessahead.errors import ParameterError
 from guessahead.types import Ask, ChoiceContext, Float32, Gamma, Generation, SamplingParams
 from tests.conftest import Report
-from tests.support.fakes import FakeTokenizer, ScriptEngine, decode, letters, request
+from tests.support.fake_text import FakeTokenizer, letters
+from tests.support.fakes import ScriptEngine, decode, request
 from tests.support.fakes import plain as plain_decoding
 from tests.support.rewriting import rewrite
 from tests.support.second_tokenizer import with_other_tokenizer

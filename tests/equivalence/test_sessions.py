@@ -16,7 +16,8 @@ from guessahead.runners.prefix import KeptPrefix
 from guessahead.runners.solo import SoloRunner, SpeculativeDecoder
 from guessahead.types import Generation, Request, SamplingParams
 from tests.equivalence.grid import DRAFTERS, SETTINGS, World, make_drafter, plain_decoding, tiny_world
-from tests.support.fakes import FakeTemplate, TinyEngine, letters
+from tests.support.fake_text import FakeTemplate, letters
+from tests.support.fakes import TinyEngine
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head
 

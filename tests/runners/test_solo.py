@@ -14,7 +14,8 @@ from guessahead.errors import PromptError, StateError
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Ask, ChoiceContext, Draft
 from tests.support.fake_drafters import ConstantDrafter, OracleDrafter, TreeOracleDrafter
-from tests.support.fakes import ScriptEngine, TinyEngine, decode, decode_stream, letters, plain, request
+from tests.support.fake_text import letters
+from tests.support.fakes import ScriptEngine, TinyEngine, decode, decode_stream, plain, request
 
 VOCAB = 24
 LETTERS = letters(VOCAB)

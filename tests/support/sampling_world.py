@@ -21,7 +21,8 @@ from guessahead.engines.replay import VirtualClock
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Ask, Draft, Gamma
 from tests.support.enumeration import ChanceEngine, Law, Outcomes, enumerated, plain_law
-from tests.support.fakes import letters, request
+from tests.support.fake_text import letters
+from tests.support.fakes import request
 
 VOCAB = 3
 MAX_ROWS = 8

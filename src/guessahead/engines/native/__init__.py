@@ -1,14 +1,15 @@
 """The CPU engine: Python reads the checkpoint and describes a pass, C++ (guessahead._native) runs it.
 
-Reading order: engine (passes over rows), architectures (a page for each family), builder (the operations of a
-pass), checkpoint and weights (what a file holds), head (the passes of a draft head).
+Reading order: engine (passes over rows; jobs, sequence), architectures (a page for each family), builder (the
+operations of a pass), checkpoint and weights (what a file holds), head (the passes of a draft head).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guessahead.engines.native.engine import NativeEngine, NativeSequence
+from guessahead.engines.native.engine import NativeEngine
+from guessahead.engines.native.sequence import NativeSequence
 
 if TYPE_CHECKING:
     from guessahead.engines.registry import RunSettings

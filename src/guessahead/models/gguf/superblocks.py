@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from guessahead.models.gguf.bits import join_bits, pack_6_bits, split_bits, unpack_6_bits
 from guessahead.models.gguf.blocks import (
     LEVELS,
     Blocks,
@@ -25,48 +26,7 @@ from guessahead.models.gguf.blocks import (
 from guessahead.models.gguf.types import Bytes, GGMLType
 from guessahead.types import Float32
 
-_BITS: Final = np.arange(8, dtype=np.uint8)[:, None]
-
-
-def _split_bits(packed: Bytes) -> Bytes:
-    """[blocks, 32] bytes -> [blocks, 8, 32] bits."""
-    return (packed[:, None, :] >> _BITS) & np.uint8(1)
-
-
-def _join_bits(bits: Bytes) -> Bytes:
-    """The inverse of `_split_bits`."""
-    joined: Bytes = np.packbits(bits, axis=1, bitorder="little")[:, 0]
-    return joined
-
-
 # ---- Q4_K and Q5_K: runs of 32 with a scale and an offset of six bits each ----
-
-
-def unpack_6_bits(packed: Bytes) -> tuple[Bytes, Bytes]:
-    """Twelve bytes -> eight 6-bit scales and eight 6-bit minima.
-
-    Bytes 0-3 hold scales 0-3, bytes 4-7 minima 0-3; their top two bits are those of scales and minima 4-7,
-    whose low halves share bytes 8-11.
-    """
-    first, second, third = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
-    low, top, shift = np.uint8(63), np.uint8(48), np.uint8(2)
-    scales = np.concatenate([first & low, (third & np.uint8(15)) | ((first >> shift) & top)], axis=1)
-    minima = np.concatenate([second & low, (third >> np.uint8(4)) | ((second >> shift) & top)], axis=1)
-    return scales, minima
-
-
-def _pack_6_bits(scales: Bytes, minima: Bytes) -> Bytes:
-    """The inverse of `unpack_6_bits`."""
-    shift = np.uint8(4)
-    top_scales, top_minima = scales[:, 4:] >> shift, minima[:, 4:] >> shift
-    return np.concatenate(
-        [
-            scales[:, :4] | (top_scales << np.uint8(6)),
-            minima[:, :4] | (top_minima << np.uint8(6)),
-            (scales[:, 4:] & np.uint8(15)) | (minima[:, 4:] << shift),
-        ],
-        axis=1,
-    )
 
 
 def _steps_and_offsets(blocks: Blocks) -> tuple[Float32, Float32]:
@@ -96,7 +56,7 @@ def _codes_q45_k(values: Float32, blocks: Blocks, most: int) -> Bytes:
     blocks["minimum"] = to_half(depth.max(axis=1) / np.float32(63))
     scales = nearest_codes(span, stored(blocks["scale"]), 0, 63)
     minima = nearest_codes(depth, stored(blocks["minimum"]), 0, 63)
-    blocks["six"] = _pack_6_bits(scales.astype(np.uint8), minima.astype(np.uint8))
+    blocks["six"] = pack_6_bits(scales.astype(np.uint8), minima.astype(np.uint8))
     steps = (stored(blocks["scale"]) * scales)[..., None]
     offsets = (stored(blocks["minimum"]) * minima)[..., None]
     return nearest_codes(groups + offsets, steps, 0, most).astype(np.uint8)
@@ -122,7 +82,7 @@ def _encode_q4_k(values: Float32, blocks: Blocks) -> None:
 
 
 def _decode_q5_k(blocks: Blocks) -> Float32:
-    codes = _split_q45_k(blocks["codes"]) | (_split_bits(blocks["high"]) << np.uint8(4))
+    codes = _split_q45_k(blocks["codes"]) | (split_bits(blocks["high"]) << np.uint8(4))
     steps, offsets = _steps_and_offsets(blocks)
     return steps[..., None] * codes.astype(np.float32) - offsets[..., None]
 
@@ -130,7 +90,7 @@ def _decode_q5_k(blocks: Blocks) -> Float32:
 def _encode_q5_k(values: Float32, blocks: Blocks) -> None:
     codes = _codes_q45_k(values, blocks, 31)
     blocks["codes"] = _join_q45_k(codes & np.uint8(15))
-    blocks["high"] = _join_bits(codes >> np.uint8(4))
+    blocks["high"] = join_bits(codes >> np.uint8(4))
 
 
 # ---- Q6_K: runs of 16 with a scale of eight bits ----
@@ -180,7 +140,7 @@ def _steps_q3_k(blocks: Blocks) -> Float32:
 def _decode_q3_k(blocks: Blocks) -> Float32:
     # Eight runs of 32 values: two bits from one of two runs of bytes, the third from one bit of `thirds`.
     low = split_pairs(blocks["low"].reshape(-1, 2, 32)).reshape(-1, 8, 32)
-    codes = low | (_split_bits(blocks["thirds"]) << np.uint8(2))
+    codes = low | (split_bits(blocks["thirds"]) << np.uint8(2))
     return _steps_q3_k(blocks)[..., None] * (codes.reshape(-1, 16, 16).astype(np.float32) - np.float32(4))
 
 
@@ -193,7 +153,7 @@ def _encode_q3_k(values: Float32, blocks: Blocks) -> None:
     blocks["six"] = np.concatenate([low, join_pairs((scales >> np.uint8(4)).reshape(-1, 4, 4))], axis=1)
     codes = (nearest_codes(groups, _steps_q3_k(blocks)[..., None], -4, 3) + 4).astype(np.uint8)
     codes = codes.reshape(-1, 8, 32)
-    blocks["thirds"] = _join_bits(codes >> np.uint8(2))
+    blocks["thirds"] = join_bits(codes >> np.uint8(2))
     blocks["low"] = join_pairs((codes & np.uint8(3)).reshape(-1, 2, 4, 32)).reshape(-1, 64)
 
 
