@@ -81,8 +81,9 @@ void bind_machine(nb::module_& m) {
       },
       "Names of the instruction sets that can be used here, the best first.");
 
-  nb::class_<Pool>(m, "Pool", "Worker threads; the caller is one of them.")
-      .def(nb::init<int>(), "threads"_a)
+  nb::class_<Pool>(m, "Pool",
+                   "Worker threads, the same for all who ask for as many; the caller is one of them.")
+      .def(nb::new_(&Pool::shared), "threads"_a)
       .def_prop_ro("size", &Pool::size);
 
   m.def("read_bandwidth", &read_bandwidth, "pool"_a, "Bytes per second read from memory by all workers.");

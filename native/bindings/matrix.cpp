@@ -43,6 +43,7 @@ std::shared_ptr<Matrix> make_matrix(Pool& pool, const std::string& format_name, 
         throw std::invalid_argument("matrix: order names a row that is not there");
   }
   if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(format, n, k), pool.size());
+  const nb::gil_scoped_release release;  // others may be using the pool
   return pack_matrix(pool, std::move(arena), format, n, k, data.data(), order ? order->data() : nullptr);
 }
 
@@ -112,7 +113,10 @@ class TimedProduct {
 
 Array<float> product(const Matrix& matrix, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
   TimedProduct task(matrix, select_kernels(isa), x, int8);
-  task.run(matrix, pool);
+  {
+    const nb::gil_scoped_release release;
+    task.run(matrix, pool);
+  }
   const std::size_t rows = x.shape(0), n = matrix.n;
   return to_numpy(std::move(task.out), {rows, n});
 }

@@ -1,9 +1,13 @@
 // guessahead._native.Sequence: the cache of a running sequence.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
+#include "cache/integrity.hpp"
 #include "cache/sequence.hpp"
 #include "formats/halves.hpp"
 
@@ -48,4 +52,13 @@ void bind_sequence(nb::module_& m) {
            nb::sig("def cached(self, layer: int) -> tuple[numpy.typing.NDArray[numpy.float32], "
                    "numpy.typing.NDArray[numpy.float32]]"),
            "Keys and values of one layer, float32[length, heads, head_dim] each.");
+  m.def(
+      "check_integrity",
+      [](const std::vector<Sequence*>& sequences) {
+        check_integrity(std::vector<const Sequence*>(sequences.begin(), sequences.end()));
+      },
+      "sequences"_a,
+      "RuntimeError where pages, lengths and rows contradict each other, or where a page is held by others "
+      "than\n"
+      "these sequences: give all that there are of a model.");
 }

@@ -62,6 +62,8 @@ class Sequence {
   void restore(const std::byte* from, std::byte* to, int column) const;
 
   const std::vector<RowPlace>& rows() const { return rows_; }
+  const std::vector<std::shared_ptr<std::byte[]>>& pages() const { return pages_; }
+  void check_integrity() const;  // see integrity.hpp
 
  private:
   void own_page(int page);

@@ -1,6 +1,11 @@
 #include "threads/pool.hpp"
 
 #include <sched.h>
+#include <unistd.h>
+
+#include <map>
+#include <stdexcept>
+#include <tuple>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -53,7 +58,20 @@ int num_processors() {
 
 }  // namespace
 
-Pool::Pool(int threads) : size_(threads), spins_(threads <= num_processors() ? kSpins : 0) {
+std::shared_ptr<Pool> Pool::shared(int threads) {
+  static std::mutex mutex;
+  static std::map<std::tuple<pid_t, int, int>, std::weak_ptr<Pool>> pools;
+  if (threads < 1) throw std::invalid_argument("pool: at least one thread is needed");
+  const int spins = threads <= num_processors() ? kSpins : 0;
+  const std::lock_guard lock(mutex);
+  // A process that was forked has none of its parent's threads.
+  std::weak_ptr<Pool>& known = pools[{getpid(), threads, spins}];
+  std::shared_ptr<Pool> pool = known.lock();
+  if (pool == nullptr) known = pool = std::shared_ptr<Pool>(new Pool(threads, spins));
+  return pool;
+}
+
+Pool::Pool(int threads, int spins) : size_(threads), spins_(spins) {
   for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -11,7 +12,9 @@ namespace ga {
 
 class Pool {
  public:
-  explicit Pool(int threads);
+  // The pool of so many threads: one for all who ask in this process, so that models that are loaded side by
+  // side do not take processors from each other; it ends with the last who holds it.
+  static std::shared_ptr<Pool> shared(int threads);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -27,6 +30,7 @@ class Pool {
   void barrier();
 
  private:
+  Pool(int threads, int spins);
   void serve(int worker);
 
   const int size_, spins_;  // spins_: how often a worker looks again before it gives up its processor

@@ -23,7 +23,9 @@ def isas() -> list[str]:
     """Names of the instruction sets that can be used here, the best first."""
 
 class Pool:
-    """Worker threads; the caller is one of them."""
+    """
+    Worker threads, the same for all who ask for as many; the caller is one of them.
+    """
 
     def __init__(self, threads: int) -> None: ...
 
@@ -93,6 +95,12 @@ class Sequence:
 
     def cached(self, layer: int) -> tuple[numpy.typing.NDArray[numpy.float32], numpy.typing.NDArray[numpy.float32]]:
         """Keys and values of one layer, float32[length, heads, head_dim] each."""
+
+def check_integrity(sequences: _Sequence[Sequence]) -> None:
+    """
+    RuntimeError where pages, lengths and rows contradict each other, or where a page is held by others than
+    these sequences: give all that there are of a model.
+    """
 
 class Chooser:
     """`choose` along one path; arguments from engines/native/choosing.py."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from guessahead._native import Chooser, gumbel_noise, nucleus, softmax_weights
+from guessahead._native import Chooser, gumbel_noise, isas, nucleus, softmax_weights
 from guessahead.core import sampling
 from guessahead.core.sampling import choose
 from guessahead.engines.native.choosing import chooser_arguments
@@ -91,7 +91,8 @@ def test_equals_the_twin_along_random_paths(block):
             row = random_row(rng, size)
             token = chooser.choose(row)
             assert token == choose(row, choice, path), (block, case, path, choice)
-            assert token == chooser.choose(row)  # choosing changes nothing
+            for isa in isas():  # on every instruction set; choosing changes nothing
+                assert token == chooser.choose(row, isa), (block, case, path, choice, isa)
             path.append(token if rng.random() < 0.7 else int(rng.integers(size)))
             chooser.push(path[-1])
 
@@ -128,8 +129,9 @@ def test_noise_and_weights_equal_the_twin_to_the_bit():
     distance = np.concatenate(
         [-rng.random(50_000) * 30, -rng.exponential(size=50_000), [0.0, -0.0, -INF, -1e304]]
     )
-    assert softmax_weights(distance) == sampling.softmax_weights(distance).tolist()
-    assert softmax_weights(np.array([0.0, NAN])) == [2**40, 0]
+    for isa in isas():
+        assert softmax_weights(distance, isa) == sampling.softmax_weights(distance).tolist()
+        assert softmax_weights(np.array([0.0, NAN]), isa) == [2**40, 0]
 
 
 def last_of_nucleus(row, temperature, top_p):
@@ -164,6 +166,7 @@ def test_top_p_ends_where_the_exact_sums_end(kind):
         top_p = float(rng.choice([1e-12, 0.1, 0.5, 0.9, 0.95, 0.999, 1.0 - 1e-12]))
         last, certain = nucleus(row, temperature, top_p)
         assert last == last_of_nucleus(row, temperature, top_p), (len(row), temperature, top_p, certain)
+        assert {nucleus(row, temperature, top_p, isa) for isa in isas()} == {(last, certain)}
         ways.append(certain)
     assert 0.1 < np.mean(ways) < 0.95, "both ways are tested"
 

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -111,6 +112,20 @@ def test_no_variant_of_this_processor_is_left_out(here: Outcome) -> None:
     assert listed
     abilities = set(listed[1].split())
     assert set(here.verdicts) == {name for name, needs in NEEDS.items() if needs <= abilities}
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="no nm (binutils)")
+def test_no_code_of_an_instruction_set_can_be_merged_with_other_code(here: Outcome) -> None:
+    """Of equal inline functions a linker keeps one, and a CPU without its instructions would crash there."""
+    objects = sorted((ROOT / "build" / "kernels-native").rglob("isa/*.cpp.o"))
+    variants = [path for path in objects if path.name not in ("select.cpp.o", "self_test.cpp.o")]
+    assert len(variants) == 5
+    for path in variants:
+        symbols = [line.split()[-2:] for line in run("nm", str(path)).splitlines()]
+        assert [name for kind, name in symbols if kind in "WVu"] == [], path.name
+        assert any(kind == "T" for kind, _ in symbols)
+    merged = [line.split()[-2] for line in run("nm", str(objects[-1])).splitlines()]
+    assert "W" in merged, "ordinary files have such functions"
 
 
 def test_the_arm_variant_equals_its_scalar_twin(arm: Outcome) -> None:
