@@ -1,5 +1,7 @@
 """Reading GGUF files: one pass over the header, bounded by the file's size; tensors stay memory-mapped.
 
+A model may lie in several files (`llama-gguf-split`): all are read when the first is opened.
+
 The file is not trusted. Every length, count, offset and dimension is compared with the bytes that are
 really there before anything is allocated or followed, so a damaged file costs at most time and memory
 linear in its own size and ends in a ModelError of one line.
@@ -21,6 +23,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from guessahead.errors import ModelError
+from guessahead.models.gguf.parts import check_number_of_tensors, check_part, other_parts, without_split
 from guessahead.models.gguf.types import (
     ALIGNMENT_KEY,
     DEFAULT_ALIGNMENT,
@@ -31,6 +34,7 @@ from guessahead.models.gguf.types import (
     MetadataValue,
     ValueType,
 )
+from guessahead.models.pointers import POINTER_BYTES, refuse_pointer
 
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
@@ -70,25 +74,23 @@ class GGUFFile:
     def __init__(self, path: Path, header: _Header) -> None:
         self.path = path
         self.version = header.version
-        self.metadata: Mapping[str, MetadataValue] = MappingProxyType(header.metadata)
-        self.encoded: Mapping[str, bytes] = MappingProxyType(header.encoded)
+        self.metadata: Mapping[str, MetadataValue] = MappingProxyType(without_split(header.metadata))
+        self.encoded: Mapping[str, bytes] = MappingProxyType(without_split(header.encoded))
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(header.tensors)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> GGUFFile:
         """Map the file and read its header. Raises ModelError where it cannot be read or makes no sense."""
         path = Path(path)
-        try:
-            if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
-                raise ModelError(f"{path}: not a file")
-            with path.open("rb") as stream:
-                num_bytes = os.fstat(stream.fileno()).st_size
-                if num_bytes < _HEADER_BYTES:
-                    raise ModelError(f"{path}: not a GGUF file: only {num_bytes} bytes long")
-                mapped = mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # ValueError: a null character in the path
-            raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
-        return cls(path, _Header(path, mapped))
+        header = _Header(path, _map(path))
+        for number, other in other_parts(path, header.metadata):
+            part = _Header(other, _map(other))
+            check_part(other, number, header.metadata, part.metadata)
+            for name, tensor in part.tensors.items():
+                if header.tensors.setdefault(name, tensor) is not tensor:
+                    raise ModelError(f"{other}: the tensor {_shown(name)} is in an earlier part, too")
+        check_number_of_tensors(path, header.metadata, len(header.tensors))
+        return cls(path, header)
 
     def close(self) -> None:
         """Let go of the file. Views that were handed out stay valid; the last one to go unmaps it."""
@@ -104,6 +106,20 @@ class GGUFFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _map(path: Path) -> mmap.mmap:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+            raise ModelError(f"{path}: not a file")
+        with path.open("rb") as stream:
+            num_bytes = os.fstat(stream.fileno()).st_size
+            refuse_pointer(path, stream.read(POINTER_BYTES))
+            if num_bytes < _HEADER_BYTES:
+                raise ModelError(f"{path}: not a GGUF file: only {num_bytes} bytes long")
+            return mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
 
 
 class _Header:
@@ -261,7 +277,7 @@ class _Header:
             self.tensors[record.name] = TensorInfo(
                 record.name, record.type, record.shape, record.num_bytes, view
             )
-        self._check_overlap(records)
+        self._check_whole(records, base, alignment)
 
     def _alignment(self) -> int:
         value = self.metadata.get(ALIGNMENT_KEY, DEFAULT_ALIGNMENT)
@@ -292,11 +308,23 @@ class _Header:
             num_bytes *= dimension  # at most 2^260 or so: Python integers do not overflow
         return _Record(name, kind, shape, num_bytes, self._u64(shown))
 
-    def _check_overlap(self, records: list[_Record]) -> None:
+    def _check_whole(self, records: list[_Record], base: int, alignment: int) -> None:
+        """Tensors neither overlap nor leave data between or behind them that belongs to none.
+
+        (Such data is there where the header claims fewer tensors than the file has.)
+        """
         ordered = sorted(records, key=lambda record: record.offset)
         for first, second in pairwise(ordered):
             if first.offset + first.num_bytes > second.offset:
                 self._fail(f"the tensors {_shown(first.name)} and {_shown(second.name)} overlap")
+        position, before = 0, "the header"
+        for record in ordered:
+            if record.offset - position >= alignment:
+                self._fail(f"{record.offset - position} bytes behind {before} belong to no tensor")
+            position, before = record.offset + record.num_bytes, _shown(record.name)
+        unclaimed = self._size - base - position
+        if unclaimed >= alignment:
+            self._fail(f"{unclaimed} bytes behind {before} belong to no tensor (incomplete header?)")
 
 
 @dataclass(frozen=True, slots=True)
