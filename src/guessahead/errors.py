@@ -38,3 +38,7 @@ class PromptError(InputError, ValueError):
 
 class StateError(GuessaheadError, RuntimeError):
     """A method was called in a state that does not allow it."""
+
+
+class ModelWarning(UserWarning):
+    """A checkpoint holds something that is ignored, as the libraries that wrote it do."""

@@ -162,7 +162,7 @@ class LanguageModel:
         messages: Sequence[Message]
         if isinstance(prompt, str):
             if options.raw:
-                return self._encode(prompt)
+                return np.array(self.tokenizer.encode(prompt, special=True), np.int32)
             messages = [{"role": "user", "content": prompt}]
         elif _are_messages(prompt):
             if options.raw:
@@ -172,10 +172,8 @@ class LanguageModel:
             return self._checked_ids(prompt, options)
         if self.chat_template is None:
             raise ParameterError(f"model {self.name!r} has no chat template: use raw=True")
-        return self._encode(self.chat_template.render(messages, system=options.system))
-
-    def _encode(self, text: str) -> Int32:
-        return np.array(self.tokenizer.encode(text, special=True), np.int32)
+        text = self.chat_template.render(messages, system=options.system)
+        return np.array(self.tokenizer.encode_chat(text), np.int32)
 
     def _checked_ids(self, prompt: object, options: GenerateOptions) -> Int32:
         if not isinstance(prompt, Sequence | np.ndarray):

@@ -19,6 +19,9 @@ class FakeTokenizer:
         self.eos_ids = tuple(eos_ids)
         self.vocab_size = len(self.pieces)
 
+    def encode_chat(self, text: str) -> list[int]:
+        return self.encode(text, special=True)
+
     def encode(self, text: str, *, special: bool = False, bos: bool = True) -> list[int]:
         """Byte by byte, those without a token left out; special: "<eos>" stands for the first EOS token."""
         if special and self.eos_ids and "<eos>" in text:

@@ -19,18 +19,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import numpy as np
 import sentencepiece
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
-from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
 from guessahead.text.pretokenizers import PRE_TOKENIZERS
-from tests.support.tiny import tiny_gguf
 from tests.text import store
 from tests.text.make_oracle import _answers, _ids, _server
 from tests.text.odd_strings import PROSE
 from tests.text.synthetic_kinds import BPE, PIECES, bpe_metadata, pieces_metadata
+from tests.text.writing import write_model
 
 NUM_PIECES, NUM_TOKENS = 1800, 3000
 CONTROL = ["<|im_start|>", "<|im_end|>"]
@@ -93,22 +91,6 @@ def _merges_of(trained: tokenizers.Tokenizer) -> Iterator[tuple[str, str]]:
         yield tuple(pair) if isinstance(pair, list) else tuple(pair.split(" "))
 
 
-def _write_model(path: Path, metadata: dict[str, Any]) -> None:
-    """A tiny model with this tokenizer; the server needs some weights."""
-    vocab = len(metadata["tokenizer.ggml.tokens"])
-    plain = path.with_suffix(".plain")
-    tiny_gguf(plain, vocab=vocab, layers=1)
-    with GGUFFile.open(plain) as file:
-        kept = {k: Encoded(v) for k, v in file.encoded.items() if not k.startswith("tokenizer.")}
-        tensors = [NewTensor(t.name, t.type, t.shape, lambda t=t: (t.data,)) for t in file.tensors.values()]
-        arrays = {"token_type": np.int32, "scores": np.float32}
-        changed = dict(metadata)
-        for name, kind in arrays.items():
-            if (key := f"tokenizer.ggml.{name}") in changed:
-                changed[key] = np.array(changed[key], kind)
-        write_gguf(path, {**kept, **changed}, tensors)
-
-
 def main(program: str) -> None:
     """Write the data files."""
     texts = store.load("oracle")["texts"]
@@ -117,7 +99,7 @@ def main(program: str) -> None:
         path = folder / "model.gguf"
         for kind in PIECES:
             pieces = _train_pieces(folder, kind)
-            _write_model(path, pieces_metadata(kind, pieces))
+            write_model(path, pieces_metadata(kind, pieces))
             with _server(program, str(path)) as log:
                 answers = _answers(log, texts)
             store.save(f"pieces_{kind}", {"pieces": pieces, **answers})
@@ -125,7 +107,7 @@ def main(program: str) -> None:
         oracle: dict[str, Any] = {"merges": merges, "answers": {}}
         base: list[list[int]] = []
         for pre in PRE_TOKENIZERS:
-            _write_model(path, bpe_metadata(pre, merges))
+            write_model(path, bpe_metadata(pre, merges))
             with _server(program, str(path)):
                 ids = [_ids(text, special=False) for text in texts]
             base = base or ids

@@ -35,6 +35,8 @@ class ChatTemplate:
         if source is not None and not isinstance(source, str):
             raise ModelError("tokenizer.chat_template is not a string")
         eos_id = metadata.get("tokenizer.ggml.eos_token_id")
+        if isinstance(eos_id, int) and not 0 <= eos_id < tokenizer.vocab_size:
+            eos_id = None  # harmless where other tokens end a text, else the tokenizer is refused
         return cls(
             source,
             bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),

@@ -15,7 +15,7 @@ from guessahead.models.folders.files import parse_json, read_bytes, read_json
 from guessahead.text.chat_template import ChatTemplate
 from guessahead.text.sentencepiece import SPACE
 from guessahead.text.tokenizer import Splitter, Tokenizer, checked_text
-from guessahead.text.vocabulary import BYTE, CONTROL, ENDS, NORMAL, UNUSED, USER_DEFINED, Vocabulary
+from guessahead.text.vocabulary import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, Vocabulary
 
 _MAX_ID: Final = 1 << 22  # real vocabularies end below 300,000
 _Result = TypeVar("_Result")
@@ -44,26 +44,29 @@ class _FolderTokenizer(Tokenizer):
         built = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
         plain = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
         plain.encode_special_tokens = True
+        for each in (built, plain):  # a tokenizer that was trained with limits keeps them in its file
+            each.no_truncation()
+            each.no_padding()
         self._with_special, self._plain = built, plain
         self._path: Final = path
         bos_id = self._id_of(settings.get("bos_token"))
-        ends = {i for name in ENDS if (i := built.token_to_id(name)) is not None}
-        ends.update(_configured_ends(folder))
-        if (eos_id := self._id_of(settings.get("eos_token"))) is not None:
-            ends.add(eos_id)
+        ends = _configured_ends(folder)
+        if not ends and (eos_id := self._id_of(settings.get("eos_token"))) is not None:
+            ends = {eos_id}
         tokens, types = self._table(layout)
-        if any(token_id >= len(tokens) for token_id in ends):
+        known = {token_id for token_id in ends if token_id < len(tokens)}
+        if ends and not known:  # of several, one that is no token is harmless
             raise TokenizerError(f"{folder}: a token that ends a text has an id outside the vocabulary")
-        adds_bos = settings.get("add_bos_token")
-        if not isinstance(adds_bos, bool):
-            adds_bos = self._encode_one("a", True) != self._encode_one("a", False)
+        begins, last = self._added()
         vocabulary = Vocabulary(
             tokens=tokens,
             types=types,
             merges=[],
             bos_id=bos_id,
-            eos_ids=tuple(sorted(ends)),
-            adds_bos=adds_bos,
+            eos_ids=tuple(sorted(known)),
+            adds_bos=None,
+            begins=begins,
+            ends=last,
             in_pieces=self._in_pieces(layout),
         )
         rule = hashlib.sha256(
@@ -78,12 +81,21 @@ class _FolderTokenizer(Tokenizer):
             return []
         engine = self._with_special if special else self._plain
         ids: list[int] = engine.encode(checked_text(text), add_special_tokens=False).ids
-        if bos and self.adds_bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
-            ids.insert(0, self.bos_id)
-        return ids
+        return self._completed(ids) if bos else ids
+
+    def encode_chat(self, text: str) -> list[int]:
+        return self.encode(text, special=True, bos=False)  # as transformers: the template writes them all
 
     def _fail(self, what: str) -> NoReturn:
         raise TokenizerError(f"{self._path}: {what}")
+
+    def _added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What the tokenizer's own post-processor puts before and behind a text, whatever flags say of it."""
+        whole, bare = self._encode_one("a", True), self._encode_one("a", False)
+        for start in range(len(whole) - len(bare) + 1):
+            if whole[start : start + len(bare)] == bare:
+                return tuple(whole[:start]), tuple(whole[start + len(bare) :])
+        self._fail("its post-processor changes the text itself, which is not supported")
 
     def _encode_one(self, text: str, template: bool) -> list[int]:
         ids: list[int] = self._with_special.encode(text, add_special_tokens=template).ids
@@ -143,11 +155,11 @@ def _guarded(path: Path, call: Callable[[], _Result]) -> _Result:
 
 
 def _configured_ends(folder: Path) -> set[int]:
-    """eos_token_id, one or several, of generation_config.json and config.json."""
-    found: set[int] = set()
+    """eos_token_id, one or several, of generation_config.json; where it has none, of config.json."""
     for name in ("generation_config.json", "config.json"):
         if not _has(folder, name):
             continue
+        found: set[int] = set()
         value = read_json(folder / name).get("eos_token_id")
         for token_id in value if isinstance(value, list) else [value]:
             if token_id is None:
@@ -155,7 +167,9 @@ def _configured_ends(folder: Path) -> set[int]:
             if type(token_id) is not int or token_id < 0:
                 raise TokenizerError(f"{folder / name}: eos_token_id is not an id or a list of ids")
             found.add(token_id)
-    return found
+        if found:
+            return found
+    return set()
 
 
 def _template(folder: Path, settings: Mapping[str, Any]) -> str | None:

@@ -51,6 +51,7 @@ class Tokenizer:
     vocab_size: number of ids, padding included.
     bos_id: the beginning-of-sequence token, or None.
     adds_bos: whether a prompt begins with it.
+    begins, ends: all ids that a prompt begins and ends with.
     eos_ids: every token that ends a generation (EOS, end of turn, end of message, ...), ascending.
     """
 
@@ -58,7 +59,12 @@ class Tokenizer:
         adds_bos = splitter.adds_bos if vocabulary.adds_bos is None else vocabulary.adds_bos
         self.vocab_size: Final = len(vocabulary.tokens)
         self.bos_id: Final = vocabulary.bos_id
-        self.adds_bos: Final = adds_bos and self.bos_id is not None
+        begins = vocabulary.begins
+        if begins is None:
+            begins = (self.bos_id,) if adds_bos and self.bos_id is not None else ()
+        self.begins: Final = begins
+        self.ends: Final = vocabulary.ends
+        self.adds_bos: Final = self.bos_id is not None and begins == (self.bos_id,)
         self.eos_ids: Final = vocabulary.eos_ids
         self._vocabulary: Final = vocabulary
         self._splitter: Final = splitter
@@ -94,8 +100,8 @@ class Tokenizer:
         special: the text of a control token (`<|im_start|>`) becomes that token, which a rendered chat
             template needs. False, for text of unknown origin: it is spelt out like any other text.
             User-defined tokens (`<tool_call>`) are recognised either way, as in llama.cpp.
-        bos: put BOS first if the model asks for it (`add_bos_token`) and the text does not begin with it.
-            False for text that continues something.
+        bos: put first what the model asks for (mostly BOS), unless the text begins with it, and last what it
+            asks for (mostly nothing). False for text that continues something.
         Errors: PromptError if `text` holds a lone surrogate (a byte that was not valid UTF-8).
         """
         if not text:
@@ -107,9 +113,15 @@ class Tokenizer:
                 ids.append(part)
             else:  # two parts of text never follow each other
                 ids.extend(self._splitter.encode(space + part))
-        if bos and self.adds_bos and self.bos_id is not None and ids[:1] != [self.bos_id]:
-            ids.insert(0, self.bos_id)
-        return ids
+        return self._completed(ids) if bos else ids
+
+    def encode_chat(self, text: str) -> list[int]:
+        """The token ids of a rendered chat template, whose author wrote down most special tokens."""
+        return self.encode(text, special=True)
+
+    def _completed(self, ids: list[int]) -> list[int]:
+        begins = [] if ids[: len(self.begins)] == list(self.begins) else self.begins
+        return [*begins, *ids, *self.ends]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of `ids`; bytes that are not UTF-8 become U+FFFD.

@@ -14,6 +14,7 @@ from guessahead.errors import TokenizerError
 from guessahead.text.sentencepiece import SPACE
 
 KEY: Final = "tokenizer.ggml."
+_BLANKS: Final = " \t\n\v\f\r"
 
 # Token types as GGUF numbers them.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -57,6 +58,8 @@ class Vocabulary:
     scores: of SentencePiece, one per token; else empty.
     in_pieces: tokens are text with U+2581 for the space; else they are spelt in stand-ins of bytes.
     adds_bos: what the file says about putting BOS first; None where it says nothing.
+    begins, ends: ids of every prompt's beginning and end; begins is None where adds_bos says it.
+    strips: special tokens behind which white space is left out.
     """
 
     tokens: list[str]
@@ -67,13 +70,16 @@ class Vocabulary:
     adds_bos: bool | None
     scores: list[float] = field(default_factory=list)
     in_pieces: bool = False
+    begins: tuple[int, ...] | None = None
+    ends: tuple[int, ...] = ()
+    strips: frozenset[int] = frozenset()
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any]) -> Vocabulary:
         """Errors: TokenizerError, one line, for a missing or damaged entry."""
         tokens = _tokens(metadata)
         types = _types(metadata, len(tokens))
-        roles = {key: _token_id(metadata, key, len(tokens)) for key in _ID_KEYS}
+        roles = {key: _token_id(metadata, key) for key in _ID_KEYS}
         id_of = {token: token_id for token_id, token in enumerate(tokens)}
         by_name = {id_of[name] for name in ENDS if name in id_of}
         for key, names in _FILL_ENDS.items():
@@ -81,10 +87,14 @@ class Vocabulary:
                 roles[key] = min((id_of[name] for name in names if name in id_of), default=None)
         for token_id in by_name:
             types[token_id] = CONTROL
+        _drop_what_is_outside(roles, len(tokens), metadata)
         ends = by_name.union(i for key, i in roles.items() if key != "bos_token_id" and i is not None)
         adds_bos = metadata.get(KEY + "add_bos_token")
         if adds_bos and roles["bos_token_id"] is None:
             raise TokenizerError(f"the model file asks for a BOS token but has no {KEY}bos_token_id")
+        if metadata.get(KEY + "add_eos_token") and roles["eos_token_id"] is None:
+            raise TokenizerError(f"the model file asks for an EOS token but has no {KEY}eos_token_id")
+        adds_eos = bool(metadata.get(KEY + "add_eos_token"))
         in_pieces = metadata.get(KEY + "model") == "llama"
         return cls(
             tokens=tokens,
@@ -95,6 +105,8 @@ class Vocabulary:
             bos_id=roles["bos_token_id"],
             eos_ids=tuple(sorted(ends)),
             adds_bos=None if adds_bos is None else bool(adds_bos),
+            ends=tuple(i for i in (roles["eos_token_id"],) if adds_eos and i is not None),
+            strips=_strips(metadata, tokens, types),
         )
 
     @cached_property
@@ -109,7 +121,7 @@ class Vocabulary:
         parts: list[str | int] = [text]
         for name, token_id in self._special:
             if (control or self.types[token_id] == USER_DEFINED) and name in text:
-                parts = list(_cut(parts, name, token_id))
+                parts = list(_cut(parts, name, token_id, _BLANKS if token_id in self.strips else ""))
         return parts
 
     def token_bytes(self, token_id: int, *, special: bool) -> bytes:
@@ -136,7 +148,7 @@ class Vocabulary:
         return self.types[token_id] == UNUSED or re.fullmatch(r"\[PAD\d*\]", name) is not None
 
 
-def _cut(parts: list[str | int], name: str, token_id: int) -> Iterator[str | int]:
+def _cut(parts: list[str | int], name: str, token_id: int, left_out: str) -> Iterator[str | int]:
     for part in parts:
         if isinstance(part, int):
             yield part
@@ -146,8 +158,17 @@ def _cut(parts: list[str | int], name: str, token_id: int) -> Iterator[str | int
             yield first
         for other in others:
             yield token_id
-            if other:
-                yield other
+            if kept := other.lstrip(left_out) if left_out else other:
+                yield kept
+
+
+def _strips(metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> frozenset[int]:
+    """Of Phi-3, which GGUF files do not say of a token; llama.cpp goes by the model's name, and so do we."""
+    name = metadata.get("general.name")
+    if not isinstance(name, str) or not any(each in name.lower() for each in ("phi-3", "phi3")):
+        return frozenset()
+    special = (i for i, kind in enumerate(types) if kind in (UNKNOWN, CONTROL, USER_DEFINED))
+    return frozenset(i for i in special if tokens[i] not in ("<unk>", "<s>", "<|endoftext|>"))
 
 
 def _list(metadata: Mapping[str, Any], name: str) -> list[Any]:
@@ -214,14 +235,23 @@ def _scores(metadata: Mapping[str, Any], num_tokens: int) -> list[float]:
     return found
 
 
-def _token_id(metadata: Mapping[str, Any], name: str, num_tokens: int) -> int | None:
+def _drop_what_is_outside(roles: dict[str, int | None], num_tokens: int, metadata: Mapping[str, Any]) -> None:
+    """An id outside the vocabulary is no token. That is harmless, unless the token is needed."""
+    outside = [key for key, i in roles.items() if i is not None and not 0 <= i < num_tokens]
+    inside = any(i is not None for key, i in roles.items() if key != "bos_token_id" and key not in outside)
+    for key in outside:
+        needed = key == "bos_token_id" and metadata.get(KEY + "add_bos_token") is not False
+        needed |= key == "eos_token_id" and bool(not inside or metadata.get(KEY + "add_eos_token"))
+        if needed:
+            raise TokenizerError(f"{KEY}{key} is {roles[key]}, but the vocabulary has {num_tokens} tokens")
+        roles[key] = None
+
+
+def _token_id(metadata: Mapping[str, Any], name: str) -> int | None:
     value = metadata.get(KEY + name)
     if value is None:
         return None
     try:
-        token_id = operator.index(value)
+        return operator.index(value)
     except TypeError:
         raise TokenizerError(f"{KEY}{name} is not an integer") from None
-    if not 0 <= token_id < num_tokens:
-        raise TokenizerError(f"{KEY}{name} is {token_id}, but the vocabulary has {num_tokens} tokens")
-    return token_id

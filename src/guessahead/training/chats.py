@@ -56,7 +56,7 @@ class Frame:
             raise ModelError("this model's chat template does not show what the user says")
 
         def ids(text: str, bos: bool = False) -> list[int]:
-            return tokenizer.encode(text, special=True, bos=bos)
+            return tokenizer.encode_chat(text) if bos else tokenizer.encode(text, special=True, bos=False)
 
         again = ids(two[2])
         if again and again[0] in tokenizer.eos_ids:

@@ -40,9 +40,9 @@ def refused(folder: Path, words: str) -> None:
         ({"architectures": None}, "does not name one architecture"),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}, "scaled rotary embeddings"),
         ({"rope_scaling": {"rope_type": ["yarn"]}}, "scaled rotary embeddings"),
-        ({"rope_scaling": YARN | {"mscale": 1.0}}, "scaled rotary embeddings"),
+        ({"rope_scaling": YARN | {"truncate": False}}, "truncate False of rope_scaling is not supported"),
         ({"rope_scaling": YARN | {"factor": float("nan")}}, "factor of rope_scaling is missing"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "original_max.* is missing"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor of .* is missing"),
         ({"rope_parameters": LLAMA3 | {"high_freq_factor": 1.0}}, "scaled rotary embeddings"),
         ({"rope_parameters": LLAMA3 | {"partial_rotary_factor": 0.5}}, "a part of each head"),
         ({"rope_scaling": "x"}, "scaled rotary embeddings"),
@@ -51,14 +51,14 @@ def refused(folder: Path, words: str) -> None:
         ({"attention_bias": True}, "attention_bias True is not supported"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
-        ({"num_hidden_layers": None}, "num_hidden_layers is missing"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is missing"),
         ({"num_hidden_layers": 3}, "blk.2.attn_q.weight' is missing"),
         ({"num_hidden_layers": 1 << 40}, "num_hidden_layers is missing or not a positive"),
         ({"hidden_size": "64"}, "hidden_size is missing or not a positive"),
         ({"hidden_size": 128}, "expected"),
         ({"num_attention_heads": 3}, "heads"),
         ({"rms_norm_eps": float("nan")}, "rms_norm_eps is not a positive number"),
-        ({"rope_theta": -1}, "rope_theta is not a positive number"),
+        ({"rope_theta": -1}, "rope_theta is missing or not a positive number"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings is neither"),
         ({"eos_token_id": "x"}, "eos_token_id is not an id"),
         ({"eos_token_id": 1 << 30}, "outside the vocabulary"),
@@ -149,7 +149,7 @@ def change_weights(change: Callable[[dict[str, np.ndarray]], Any]) -> Callable[[
         ),
         (
             change_weights(lambda w: w.update({"model.norm.weight": np.zeros(64, "f8")})),
-            "'output_norm.weight' is missing",
+            "'model.norm.weight' is F64, which is not supported",
         ),
     ],
 )
@@ -166,10 +166,11 @@ def test_weights(folder: Path, change: Callable[[Path], None], words: str) -> No
         ({"weight_map": {"a": "../model.safetensors"}}, "not the name of a safetensors file"),
         ({"weight_map": {"a": "config.json"}}, "not the name of a safetensors file"),
         ({"weight_map": {"a": "b.safetensors"}}, "b.safetensors: cannot be read"),
-        ({"weight_map": {"a": WEIGHTS}}, "holds 'a', which it does not"),
+        ({"weight_map": {"a": "x.safetensors"}}, "holds 'a', which it does not"),
     ],
 )
 def test_an_index_that_lies(folder: Path, index: dict[str, Any], words: str) -> None:
+    (folder / WEIGHTS).rename(folder / "x.safetensors")
     (folder / INDEX).write_text(json.dumps(index))
     refused(folder, words)
 

@@ -20,8 +20,8 @@ from guessahead.engines.native.builder import (
     RunSettings,
     default_scale,
 )
-from guessahead.engines.native.checkpoint import MAX_CONTEXT, Checkpoint
-from guessahead.models.gguf.rotation import Rotation, linear, rotation_frequencies, yarn
+from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.models.gguf.rotation import MAX_CONTEXT, Rotation, linear, rotation_frequencies, yarn
 
 __all__ = ["ARCHITECTURES", "SPECS", "LoadedModel", "RunSettings"]
 
@@ -76,6 +76,13 @@ def spec(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits:
     return ArchitectureSpec(layers=[Attention(rotation, window) for window in windows], **traits)
 
 
+def refuse_window(checkpoint: Checkpoint) -> None:
+    """Raise a ModelError where the file has a sliding window, which the architecture does not."""
+    if checkpoint.config.sliding_window:
+        name = f"{checkpoint.architecture}.attention.sliding_window"
+        checkpoint.fail(f"metadata {name!r} is not supported of {checkpoint.architecture!r} models")
+
+
 def llama(checkpoint: Checkpoint) -> ArchitectureSpec:
     """Llama 2 and 3, Mistral (with its sliding window, where the file names one), SmolLM2, TinyLlama, ..."""
     return spec(checkpoint, paired_rope=True)
@@ -112,6 +119,7 @@ def granite(checkpoint: Checkpoint) -> ArchitectureSpec:
 
 def olmo2(checkpoint: Checkpoint) -> ArchitectureSpec:
     """OLMo 2: norms on what leaves each branch, not on what enters it; q and k are normalised as a whole."""
+    refuse_window(checkpoint)  # of OLMo 3, whose layers differ
     return spec(checkpoint, qk_norm="whole", pre_norms=False, post_norms=True)
 
 
@@ -160,6 +168,7 @@ def gemma3(checkpoint: Checkpoint) -> ArchitectureSpec:
 
 def smollm3(checkpoint: Checkpoint) -> ArchitectureSpec:
     """SmolLM 3: every fourth layer knows no positions."""
+    refuse_window(checkpoint)
     c, rotation = checkpoint.config, rotation_of(checkpoint)
     layers = [Attention(rotation if (i + 1) % 4 else Rotation([])) for i in range(c.num_layers)]
     return ArchitectureSpec(layers=layers, attention_scale=default_scale(c.head_dim), paired_rope=True)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from guessahead.engines.native.metadata import Metadata
 from guessahead.errors import ModelError
-from guessahead.models.gguf import GGUFFile, TensorInfo
-from guessahead.models.gguf.rotation import Scaling, longrope_attention_factor
+from guessahead.models.gguf import GGMLType, GGUFFile, TensorInfo, dequantize
+from guessahead.models.gguf.rotation import MAX_CONTEXT, Scaling
 from guessahead.types import Float32
 
-MAX_CONTEXT = 1 << 20
-# RunSettings of the rotation that are known in one value only, which changes nothing.
-_NEUTRAL = {"yarn_ext_factor": 1.0, "yarn_attn_factor": 1.0, "yarn_log_multiplier": 0.0, "alpha": 0.0}
+_VECTOR_TYPES = (GGMLType.F32, GGMLType.F16, GGMLType.BF16)
 _RECURRENT = (
     "mamba",
     "rwkv",
@@ -73,7 +72,8 @@ class Checkpoint:
 
     def __init__(self, file: GGUFFile, supported: tuple[str, ...]) -> None:
         self._file = file
-        self.architecture = self._text("general.architecture")
+        self._metadata = Metadata(file)
+        self.architecture = self._metadata.architecture
         if self.architecture not in supported:
             self.fail(_refusal(self.architecture, supported))
         if self.metadata_count("expert_count", 1 << 16, default=0):
@@ -103,28 +103,26 @@ class Checkpoint:
         return self._tensor(name, (num_rows, num_columns))
 
     def vector(self, name: str, size: int) -> Float32:
-        """float32[size], from a tensor that is stored as F32."""
+        """float32[size], from a tensor that is stored as F32, F16 or BF16."""
         tensor = self._tensor(name, (size,))
-        if tensor.type.name != "F32":
-            self.fail(f"tensor {name!r} is {tensor.type.name}; vectors must be F32")
-        return np.frombuffer(tensor.data, np.float32).copy()
+        if tensor.type not in _VECTOR_TYPES:
+            self.fail(f"tensor {name!r} is {tensor.type.name}; vectors must be F32, F16 or BF16")
+        return np.array(dequantize(tensor.data, tensor.type), np.float32)
 
     def refuse_unused(self) -> None:
-        """Raise a ModelError if a tensor was never asked for: the model would not be what the file says."""
+        """Raise a ModelError if a tensor or a setting was not asked for: the model would be another."""
         for name in self._file.tensors:
             if name not in self._used:
                 self.fail(f"tensor {name!r} is not part of what is supported of {self.architecture!r} models")
+        self._metadata.refuse_unread(self.config.head_dim, self.config.rope_dim)
 
     def metadata_count(self, key: str, most: int, default: int) -> int:
         """A whole number from 0 to `most` that the architecture's keys may hold."""
-        value = self._file.metadata.get(f"{self.architecture}.{key}", default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise self.fail(f"metadata {self.architecture}.{key!r} is {value}; expected 0 to {most}")
-        return value
+        return self._metadata.count(key, most, default, least=0)
 
     def metadata_number(self, key: str, low: float, high: float, default: float) -> float:
         """A number within [low, high] that the architecture's keys may hold."""
-        return self._number(f"{self.architecture}.{key}", low, high, default=default)
+        return self._metadata.number(key, low, high, default)
 
     def _tensor(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         tensor = self._file.tensors.get(name)
@@ -136,19 +134,18 @@ class Checkpoint:
         return tensor
 
     def _read_config(self) -> Config:
-        prefix = self.architecture
-        num_heads = self._count(f"{prefix}.attention.head_count", 1 << 12)
-        width = self._count(f"{prefix}.embedding_length", 1 << 20)
-        if f"{prefix}.attention.key_length" in self._file.metadata:
-            head_dim = self._count(f"{prefix}.attention.key_length", 1 << 12)
+        found = self._metadata
+        num_heads = found.count("attention.head_count", 1 << 12)
+        width = found.count("embedding_length", 1 << 20)
+        if found.has("attention.key_length"):
+            head_dim = found.count("attention.key_length", 1 << 12)
         elif width % num_heads == 0:
             head_dim = width // num_heads
         else:
             raise self.fail(f"{num_heads} heads do not divide an embedding of {width}")
         if head_dim % 8 != 0:
             self.fail(f"a head of {head_dim} elements is not supported (a multiple of 8 is needed)")
-        kv_key = f"{prefix}.attention.head_count_kv"
-        num_kv_heads = self._count(kv_key, num_heads) if kv_key in self._file.metadata else num_heads
+        num_kv_heads = found.count("attention.head_count_kv", num_heads, default=num_heads)
         if num_heads % num_kv_heads != 0 or num_heads // num_kv_heads > 64:
             self.fail(f"{num_heads} heads cannot share {num_kv_heads} key-value heads")
         rope_dim = self.metadata_count("rope.dimension_count", head_dim, default=head_dim)
@@ -157,77 +154,24 @@ class Checkpoint:
         embedding = self._file.tensors.get("token_embd.weight")
         if embedding is None or len(embedding.shape) != 2:
             raise self.fail("tensor 'token_embd.weight' is missing or not a matrix")
+        scaling = found.scaling(self.has("rope_factors_long.weight"))
+        context_length = found.count("context_length", MAX_CONTEXT)
+        if scaling.kind == "yarn":  # the file may state the length before it was stretched
+            stretched = min(int(scaling.original * scaling.factor), MAX_CONTEXT)
+            context_length = max(context_length, stretched)
         return Config(
             architecture=self.architecture,
-            num_layers=self._count(f"{prefix}.block_count", 1 << 12),
+            num_layers=found.count("block_count", 1 << 12),
             width=width,
-            ffn_width=self._count(f"{prefix}.feed_forward_length", 1 << 22),
+            ffn_width=found.count("feed_forward_length", 1 << 22),
             num_heads=num_heads,
             num_kv_heads=num_kv_heads,
             head_dim=head_dim,
             vocab_size=int(embedding.shape[0]),
-            context_length=self._count(f"{prefix}.context_length", MAX_CONTEXT),
-            norm_epsilon=self._number(f"{prefix}.attention.layer_norm_rms_epsilon", 0.0, 1.0),
-            rope_base=self._number(f"{prefix}.rope.freq_base", 2.0, 1e12, default=10000.0),
+            context_length=context_length,
+            norm_epsilon=found.number("attention.layer_norm_rms_epsilon", 0.0, 1.0),
+            rope_base=found.number("rope.freq_base", 2.0, 1e12, default=10000.0),
             rope_dim=rope_dim,
-            rope_scaling=self._rope_scaling(prefix),
+            rope_scaling=scaling,
             sliding_window=self.metadata_count("attention.sliding_window", MAX_CONTEXT, default=0),
         )
-
-    def _rope_scaling(self, prefix: str) -> Scaling:
-        kind = self._file.metadata.get(f"{prefix}.rope.scaling.type", "none")
-        if not isinstance(kind, str) or kind not in ("none", "linear", "yarn", "longrope"):
-            raise self.fail(f"rotary embeddings scaled by {kind!r} are not supported")
-        if kind == "none" and self.has("rope_factors_long.weight"):
-            kind = "longrope"  # files that are older than its name
-        prefix += ".rope.scaling."
-        for name, neutral in _NEUTRAL.items():
-            if self._number(prefix + name, -1e9, 1e9, default=neutral) != neutral:
-                self.fail(f"metadata {prefix + name!r} is not supported (only {neutral:g})")
-        attention_factor = self._number(prefix + "attn_factor", 0.0, 1e3, default=0.0)
-        if kind != "longrope" and attention_factor not in (0.0, 1.0):
-            self.fail(f"metadata {prefix + 'attn_factor'!r} is supported for 'longrope' only")
-        if kind == "none":
-            return Scaling()
-        if kind == "linear":
-            return Scaling(kind, self._number(prefix + "factor", 1e-3, 1e6, default=1.0))
-        original = self._count(prefix + "original_context_length", MAX_CONTEXT)
-        if original < 2:
-            self.fail(f"metadata {prefix + 'original_context_length'!r} is {original}; expected at least 2")
-        if kind == "longrope":
-            factor = self._count(f"{self.architecture}.context_length", MAX_CONTEXT) / original
-            return Scaling(
-                kind,
-                factor,
-                original,
-                attention_factor=attention_factor or longrope_attention_factor(factor, original),
-            )
-        return Scaling(
-            kind,
-            self._number(prefix + "factor", 1e-3, 1e6),
-            original,
-            self._number(prefix + "yarn_beta_fast", 1e-3, 1e6, default=32.0),
-            self._number(prefix + "yarn_beta_slow", 1e-3, 1e6, default=1.0),
-        )
-
-    def _text(self, key: str) -> str:
-        value = self._file.metadata.get(key)
-        if not isinstance(value, str):
-            raise self.fail(f"metadata {key!r} is missing or not a text")
-        return value
-
-    def _count(self, key: str, most: int) -> int:
-        value = self._file.metadata.get(key)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.fail(f"metadata {key!r} is missing or not a whole number")
-        if not 1 <= value <= most:
-            self.fail(f"metadata {key!r} is {value}; expected 1 to {most}")
-        return value
-
-    def _number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        value = self._file.metadata.get(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.fail(f"metadata {key!r} is missing or not a number")
-        if not low <= value <= high:  # NaN fails, too
-            self.fail(f"metadata {key!r} is {value}; expected {low:g} to {high:g}")
-        return float(value)

@@ -2,70 +2,66 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from guessahead.errors import ModelError
+from guessahead.errors import ModelError, ModelWarning
 from guessahead.models.folders.scaling import RopeScaling
+from guessahead.models.folders.settings import FAMILIES, Family, refusal, unknown
 from guessahead.models.gguf import MetadataValue
-from guessahead.models.gguf.rotation import rotation_frequencies
+from guessahead.models.gguf.rotation import MAX_CONTEXT, rotation_frequencies
 from guessahead.types import Float32
 
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """architecture: GGUF's name. paired: GGUF keeps the rows of q and k in another order (see folder.py)."""
-
-    architecture: str
-    paired: bool
-
-
-FAMILIES: Final[Mapping[str, Family]] = {
-    "LlamaForCausalLM": Family("llama", paired=True),
-    "MistralForCausalLM": Family("llama", paired=True),
-    "Qwen2ForCausalLM": Family("qwen2", paired=False),
-}
-# Settings that change what is computed -> the values under which they change nothing.
-_HARMLESS: Final[Mapping[str, tuple[object, ...]]] = {
-    "hidden_act": ("silu",),
-    "attention_bias": (False,),
-    "mlp_bias": (False,),
-    "partial_rotary_factor": (1, 1.0),
-    "quantization_config": (),
-    "use_sliding_window": (False,),
-}
 # GGUF's name behind the architecture -> config.json's, whole numbers.
 _COUNTS: Final[Mapping[str, str]] = {
     "block_count": "num_hidden_layers",
-    "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",
     "feed_forward_length": "intermediate_size",
     "attention.head_count": "num_attention_heads",
-    "attention.head_count_kv": "num_key_value_heads",
 }
+_FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 class FolderConfig:
     """family, tied (the output matrix is the embedding), metadata under GGUF's keys."""
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
-        """path: of config.json, for messages. Errors: ModelError for what is missing or not supported."""
+        """path: of config.json, for messages.
+
+        Errors: ModelError for what is missing or not supported. Warns (ModelWarning) of settings that are
+        unknown, once.
+        """
         self._path, self._config = path, config
         self.family: Final = self._family()
-        self._refuse_what_is_unknown()
-        self.scaling: Final = RopeScaling(config, self._fail)
-        tied = config.get("tie_word_embeddings", False)
+        reason = refusal(self.family, config)
+        if reason is not None:
+            self._fail(reason)
+        self.num_layers: Final = self._count("num_hidden_layers")
+        layer_types = self._layer_types()
+        stated = self._count("max_position_embeddings")
+        labels = layer_types if "layer_types" in self.family.defaults else ()
+        self.scaling: Final = RopeScaling(config, stated, labels, self._fail)
+        tied = self._value("tie_word_embeddings")
         if not isinstance(tied, bool):
             self._fail("tie_word_embeddings is neither true nor false")
         self.tied: Final = tied
-        self.metadata: Final = self._metadata()
+        self.metadata: Final = self._metadata(layer_types)
+        self._warn()
 
     def _fail(self, what: str) -> NoReturn:
         raise ModelError(f"{self._path}: {what}")
+
+    def _warn(self) -> None:
+        found = (*unknown(self.family, self._config), *self.scaling.ignored)
+        if found:
+            shown = ", ".join(repr(key[:60]) for key in found[:8]) + (", ..." if len(found) > 8 else "")
+            name = self._config["architectures"][0]
+            text = f"{self._path}: ignored, as {name} has no such setting: {shown}"
+            warnings.warn(text, ModelWarning, stacklevel=2)
 
     def _family(self) -> Family:
         names = self._config.get("architectures")
@@ -75,30 +71,62 @@ class FolderConfig:
             self._fail(f"architecture {names[0][:80]!r} is not supported (only {', '.join(FAMILIES)})")
         return FAMILIES[names[0]]
 
-    def _refuse_what_is_unknown(self) -> None:
-        for key, harmless in _HARMLESS.items():
-            value = self._config.get(key)
-            if value is not None and value not in harmless:
-                self._fail(f"{key} {_shown(value)} is not supported")
-        # Qwen2 states a window that it does not use.
-        window = self._config.get("sliding_window")
-        if window is not None and "use_sliding_window" not in self._config:
-            self._fail(f"sliding_window {_shown(window)} is not supported")
+    def _value(self, key: str) -> object:
+        """Of the file, else the family's default. null is a value of its own."""
+        return self._config.get(key, self.family.defaults.get(key))
 
-    def _metadata(self) -> dict[str, MetadataValue]:
-        name = self.family.architecture
-        found: dict[str, MetadataValue] = {"general.architecture": name}
-        for key, own in _COUNTS.items():
-            default = self._config.get("num_attention_heads") if own == "num_key_value_heads" else None
-            found[f"{name}.{key}"] = self._count(own, default)
+    def _given_types(self) -> tuple[str, ...]:
+        given = self._config.get("layer_types") or ()
+        if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+            self._fail("layer_types is not a list of texts")
+        return tuple(given)
+
+    def _window(self) -> int | None:
+        """The window of layers that have one."""
+        value = self._value("sliding_window")
+        switched = "use_sliding_window" in self.family.defaults
+        if value is None or (switched and self._value("use_sliding_window") is not True):
+            return None
+        return self._count("sliding_window")
+
+    def _layer_types(self) -> tuple[str, ...]:
+        """Of each layer, as the family has them; what the file says must be the same for all layers."""
+        window = self._window() if "sliding_window" in self.family.defaults else None
+        first = 0
+        if "layer_types" in self.family.defaults and window is not None:
+            first = self._count("max_window_layers", 0)
+        implied = tuple(
+            _SLIDING if window is not None and i >= first else _FULL for i in range(self.num_layers)
+        )
+        given = self._given_types()
+        if "layer_types" in self.family.defaults:
+            implied = given or implied
+        elif given and given != implied:
+            self._fail(f"layer_types {_shown(given)} is not supported")
+        if len(implied) != self.num_layers or len(set(implied)) != 1 or not {_FULL, _SLIDING} >= set(implied):
+            self._fail(
+                f"layer_types {_shown(sorted(set(implied)))} is not supported (all layers must be alike)"
+            )
+        if implied[0] == _SLIDING and window is None:
+            self._fail("layer_types say that attention is local, but there is no sliding_window")
+        return implied
+
+    def _metadata(self, layer_types: tuple[str, ...]) -> dict[str, MetadataValue]:
+        found: dict[str, MetadataValue] = {key: self._count(own) for key, own in _COUNTS.items()}
+        heads = found["attention.head_count"]
+        given = self._value("num_key_value_heads")
+        found["attention.head_count_kv"] = heads if given is None else self._count("num_key_value_heads")
         if self._config.get("head_dim") is not None:
-            found[f"{name}.attention.key_length"] = self._count("head_dim", None)
-        found[f"{name}.attention.layer_norm_rms_epsilon"] = self._number("rms_norm_eps", 1e-6)
-        found[f"{name}.rope.freq_base"] = self._number("rope_theta", 10000.0)
-        scaling = self.scaling.metadata()
-        if self.scaling.kind == "yarn":
-            scaling = {"rope.scaling.original_context_length": found[f"{name}.context_length"]} | scaling
-        return found | {f"{name}.{key}": value for key, value in scaling.items()}
+            found["attention.key_length"] = self._count("head_dim")
+        if layer_types[0] == _SLIDING:
+            found["attention.sliding_window"] = self._count("sliding_window")
+        found["attention.layer_norm_rms_epsilon"] = self._number("rms_norm_eps")
+        found["context_length"] = max(
+            self._count("max_position_embeddings"), min(self.scaling.context, MAX_CONTEXT)
+        )
+        name = self.family.architecture
+        settings = {f"{name}.{key}": value for key, value in (found | self.scaling.metadata()).items()}
+        return {"general.architecture": name, **settings}
 
     def rope_divisors(self) -> Float32 | None:
         """Of the frequencies of a head, where GGUF files hold them as a tensor."""
@@ -110,23 +138,18 @@ class FolderConfig:
         assert isinstance(width, int)
         assert isinstance(heads, int)
         head_dim = self.metadata.get(f"{name}.attention.key_length", width // heads)
-        base = self.metadata[f"{name}.rope.freq_base"]
         assert isinstance(head_dim, int)
-        assert isinstance(base, float)
-        return self.scaling.divisors(rotation_frequencies(min(head_dim, 1 << 12), base))
+        return self.scaling.divisors(rotation_frequencies(min(head_dim, 1 << 12), self.scaling.base))
 
-    def _count(self, key: str, default: object) -> int:
-        value = self._config.get(key)
-        value = default if value is None else value
-        if type(value) is not int or not 1 <= value < 1 << 31:
+    def _count(self, key: str, least: int = 1) -> int:
+        value = self._value(key)
+        if type(value) is not int or not least <= value < 1 << 31:
             self._fail(f"{key} is missing or not a positive whole number")
         return value
 
-    def _number(self, key: str, default: float) -> float:
+    def _number(self, key: str) -> float:
         """As float32, which a GGUF file has, so that both give the same bits."""
-        rope = self._config.get("rope_parameters")
-        value = self._config.get(key, rope.get(key) if isinstance(rope, dict) else None)
-        value = default if value is None else value
+        value = self._value(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
             self._fail(f"{key} is not a positive number")
         return float(np.float32(value))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guessahead.errors import ModelError
+from guessahead.models.gguf.pointers import refuse_pointer
 
 _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 
@@ -25,7 +26,9 @@ def read_bytes(path: Path) -> bytes:
             raise ModelError(f"{path}: not a file")
         if facts.st_size > _MAX_JSON_BYTES:
             raise ModelError(f"{path}: {facts.st_size} bytes are too many for such a file")
-        return path.read_bytes()
+        data = path.read_bytes()
+        refuse_pointer(path, data)
+        return data
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
 

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
 
 import numpy as np
 
 from guessahead.errors import ModelError
 from guessahead.models.folders.config import FolderConfig
 from guessahead.models.folders.files import read_json
+from guessahead.models.folders.names import gguf_name
 from guessahead.models.folders.weights import read_weights
 from guessahead.models.gguf import GGMLType, GGUFFile, TensorInfo, dequantize
 from guessahead.models.gguf.types import Bytes
-
-_LAYER_NAMES: Final = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-_NAMES: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
 class ModelFolder(GGUFFile):
@@ -37,7 +24,15 @@ class ModelFolder(GGUFFile):
     """
 
     def __init__(self, path: Path) -> None:
-        """Errors: ModelError, one line, where the folder is no model, or none that is supported."""
+        """Errors: ModelError, one line, where the folder is no model, or none that is supported.
+
+        A tensor that is no part of the model as it is known here is refused by its name.
+        """
+        if (path / "adapter_config.json").exists():
+            raise ModelError(
+                f"{path}: adapter_config.json: an adapter (LoRA) beside the model is not supported; "
+                "merge it into the weights and take its files away"
+            )
         self.path, self.version, self.encoded = path, 0, MappingProxyType({})
         config = FolderConfig(path / "config.json", read_json(path / "config.json"))
         self.metadata = MappingProxyType(config.metadata)
@@ -47,10 +42,14 @@ class ModelFolder(GGUFFile):
             heads = (_int(config, prefix + "head_count"), _int(config, prefix + "head_count_kv"))
         found: dict[str, TensorInfo] = {}
         for name, tensor in read_weights(path).items():
-            renamed = _gguf_name(name)
-            if renamed is None or (config.tied and renamed == "output.weight"):
-                continue
+            renamed = gguf_name(name, config.family, config.num_layers)
+            if renamed is None:
+                raise ModelError(
+                    f"{path}: the tensor {name[:80]!r} is not part of what is supported of such models"
+                )
             found[renamed] = _as_gguf(tensor, renamed, heads)
+        if config.tied:
+            _tie(found)
         divisors = config.rope_divisors()
         if divisors is not None:
             name, data = "rope_freqs.weight", divisors.view(np.uint8)
@@ -76,6 +75,25 @@ class _ReorderedRows(TensorInfo):
         return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(-1)
 
 
+def _tie(tensors: dict[str, TensorInfo]) -> None:
+    """Leave one matrix where embeddings and output are the same.
+
+    As in transformers: the one that is there stands for both, and where both are there and differ, each is
+    itself, whatever the configuration says.
+    """
+    table, output = tensors.get("token_embd.weight"), tensors.get("output.weight")
+    if output is None:
+        return
+    if table is None:
+        name = "token_embd.weight"
+        tensors[name] = TensorInfo(name, output.type, output.shape, output.num_bytes, output.data)
+    elif (table.type, table.shape) != (output.type, output.shape) or not np.array_equal(
+        table.data, output.data
+    ):
+        return
+    del tensors["output.weight"]
+
+
 def _as_gguf(tensor: TensorInfo, name: str, heads: tuple[int, int] | None) -> TensorInfo:
     """heads: of q and of k and v, where GGUF orders their rows differently."""
     if len(tensor.shape) == 1:
@@ -90,19 +108,6 @@ def _as_gguf(tensor: TensorInfo, name: str, heads: tuple[int, int] | None) -> Te
     if len(tensor.shape) != 2 or tensor.shape[0] % (2 * num_heads):
         return renamed  # the engine says what shape it should have
     return _ReorderedRows(renamed, num_heads)
-
-
-def _gguf_name(name: str) -> str | None:
-    """model.layers.0.self_attn.q_proj.weight -> blk.0.attn_q.weight; None: not a tensor of the model."""
-    stem, _, suffix = name.rpartition(".")
-    if suffix not in ("weight", "bias"):
-        return None
-    if stem in _NAMES:
-        return f"{_NAMES[stem]}.{suffix}"
-    parts = stem.split(".", 3)
-    if len(parts) == 4 and parts[:2] == ["model", "layers"] and parts[3] in _LAYER_NAMES:
-        return f"blk.{parts[2]}.{_LAYER_NAMES[parts[3]]}.{suffix}"
-    return None
 
 
 def _int(config: FolderConfig, key: str) -> int:

@@ -1,9 +1,14 @@
-"""Scaled rotary embeddings of a config.json -> what a GGUF file of the same model holds of them."""
+"""The rotary embedding of a config.json -> what a GGUF file of the same model holds of it.
+
+transformers 4 writes `rope_theta` and `rope_scaling`, transformers 5 `rope_parameters`; files hold either,
+both or null. What transformers 5 makes of them is the rule: a `rope_scaling` that is not empty replaces
+`rope_parameters`, and the base stands in that object, else in `rope_theta`, else it is 10000.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -11,52 +16,108 @@ import numpy as np
 from guessahead.models.gguf import MetadataValue
 from guessahead.types import Float32
 
-# Kind -> settings that are read. Any other one would change something, and is refused.
+# Kind -> settings that are read; of another kind, a setting is ignored (with a warning).
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": (),
     "linear": ("factor",),
-    "yarn": ("factor", "original_max_position_embeddings", "beta_fast", "beta_slow"),
+    "yarn": (
+        "factor",
+        "original_max_position_embeddings",
+        "beta_fast",
+        "beta_slow",
+        "attention_factor",
+        "mscale",
+        "mscale_all_dim",
+        "truncate",
+    ),
     "llama3": ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
 }
-_GGUF_NAMES: Final = {
-    "factor": "factor",
-    "original_max_position_embeddings": "original_context_length",
-    "beta_fast": "yarn_beta_fast",
-    "beta_slow": "yarn_beta_slow",
-}
+_ORIGINAL: Final = "original_max_position_embeddings"
 _ELSEWHERE: Final = ("type", "rope_type", "rope_theta", "partial_rotary_factor")
+_DEFAULT_BASE: Final = 10000.0
 
 
 class RopeScaling:
-    """kind, and its settings, from `rope_scaling` (or `rope_parameters`, its newer name)."""
+    """kind; base, as float32 has it; context, the most positions that the model's author states.
 
-    def __init__(self, config: Mapping[str, Any], fail: Callable[[str], NoReturn]) -> None:
-        """fail: called with what is wrong, where a kind or setting is not supported."""
+    ignored: settings that the kind does not have.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        context: int,
+        layer_types: Collection[str],
+        fail: Callable[[str], NoReturn],
+    ) -> None:
+        """context: max_position_embeddings. fail: called with what is wrong or not supported."""
         self._fail = fail
-        self._key = "rope_parameters" if config.get("rope_parameters") is not None else "rope_scaling"
-        found = config.get(self._key)
-        self._settings: Mapping[str, Any] = {"type": "default"} if found is None else found
-        if not isinstance(self._settings, dict):
-            self._refuse()
-        kind = self._settings.get("rope_type", self._settings.get("type"))
+        self._key = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
+        found = config.get(self._key) or {}
+        if not isinstance(found, dict):
+            self._refuse(found)
+        self._settings: Final[dict[str, Any]] = dict(found)
+        if any(key in layer_types for key in found):
+            fail(f"{self._key} by layer types is not supported")
+        kind = found["rope_type"] if "rope_type" in found else found.get("type", "default")
         if not isinstance(kind, str) or kind not in _SETTINGS:
-            self._refuse()
+            self._refuse(found)
         self.kind: Final = kind
-        if any(name not in (*_SETTINGS[kind], *_ELSEWHERE) for name in self._settings):
-            self._refuse()
-        if self._settings.get("partial_rotary_factor", 1.0) != 1.0:
-            fail("rotating a part of each head is not supported")
+        self._stated = context
+        self._complete(config)
+        read = {*_SETTINGS[kind], *_ELSEWHERE, _ORIGINAL}
+        self.ignored: Final = tuple(f"{self._key}.{key}" for key in found if key not in read)
+        self.base: Final = float(np.float32(self._number("rope_theta", 1e30)))
+
+    def _complete(self, config: Mapping[str, Any]) -> None:
+        """Add what stands elsewhere in the file."""
+        settings = self._settings
+        settings.setdefault("rope_theta", config.get("rope_theta", _DEFAULT_BASE))
+        if config.get("partial_rotary_factor") is not None:
+            settings.setdefault("partial_rotary_factor", config["partial_rotary_factor"])
+        if settings.get("partial_rotary_factor") not in (None, 1):
+            share = repr(settings["partial_rotary_factor"])[:40]
+            self._fail(f"partial_rotary_factor {share} is not supported: rotating a part of each head")
+        if _ORIGINAL in config:  # goes before the one within
+            settings[_ORIGINAL] = config[_ORIGINAL]
+        settings.setdefault(_ORIGINAL, self._stated)
+        if not settings.get("truncate", True):
+            self._fail(f"truncate {settings['truncate']!r} of {self._key} is not supported")
+        if self.kind == "yarn" and settings.get("factor", 0) is None:
+            settings["factor"] = self._stated / self._number(_ORIGINAL)
+
+    @property
+    def context(self) -> int:
+        """Scaling by YaRN or linearly makes the context longer than max_position_embeddings may say."""
+        if self.kind == "yarn":
+            return max(self._stated, int(self._number(_ORIGINAL) * self._number("factor")))
+        if self.kind == "linear":
+            return max(self._stated, int(self._stated * self._number("factor")))
+        return self._stated
 
     def metadata(self) -> dict[str, MetadataValue]:
         """Under GGUF's names, behind the architecture's."""
+        found: dict[str, MetadataValue] = {"rope.freq_base": self.base}
         if self.kind not in ("linear", "yarn"):
-            return {}
-        found: dict[str, MetadataValue] = {"rope.scaling.type": self.kind}
-        for name in _SETTINGS[self.kind]:
-            if name in self._settings or name == "factor":
-                value = self._number(name)
-                whole = name == "original_max_position_embeddings"
-                found[f"rope.scaling.{_GGUF_NAMES[name]}"] = int(value) if whole else float(np.float32(value))
+            return found
+        factor = self._number("factor")
+        found["rope.scaling.type"] = self.kind
+        found["rope.scaling.factor"] = float(np.float32(factor))
+        if self.kind == "linear":
+            return found
+        original, fast, slow = (
+            self._number(_ORIGINAL),
+            self._optional("beta_fast", 32),
+            self._optional("beta_slow", 1),
+        )
+        if original != int(original) or fast < slow:
+            self._refuse(self._settings)
+        found["rope.scaling.original_context_length"] = int(original)
+        found["rope.scaling.yarn_beta_fast"] = float(np.float32(fast))
+        found["rope.scaling.yarn_beta_slow"] = float(np.float32(slow))
+        ratio = self._attention_factor(factor) / _magnitude(factor)
+        if ratio != 1.0:
+            found["rope.scaling.attn_factor"] = ratio
         return found
 
     def divisors(self, frequencies: list[float]) -> Float32 | None:
@@ -65,7 +126,7 @@ class RopeScaling:
             return None
         factor, original, low, high = (self._number(name) for name in _SETTINGS["llama3"])
         if high <= low:
-            self._refuse()
+            self._refuse(self._settings)
         divisors = []
         for frequency in frequencies:
             turns = original * frequency / (2 * math.pi)
@@ -73,11 +134,29 @@ class RopeScaling:
             divisors.append(1.0 / ((1.0 - kept) / factor + kept))
         return np.array(divisors, np.float32)
 
-    def _number(self, name: str) -> float:
+    def _attention_factor(self, factor: float) -> float:
+        """What cosines and sines are multiplied by (yarn)."""
+        if self._settings.get("attention_factor") is not None:
+            return self._number("attention_factor")
+        if self._settings.get("mscale") and self._settings.get("mscale_all_dim"):
+            above, below = (self._number(name) for name in ("mscale", "mscale_all_dim"))
+            return _magnitude(factor, above) / _magnitude(factor, below)
+        return _magnitude(factor)
+
+    def _optional(self, name: str, default: float) -> float:
+        return self._number(name) if self._settings.get(name) else default
+
+    def _number(self, name: str, most: float = 1e6) -> float:
         value = self._settings.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-3 <= value <= 1e6:
-            self._fail(f"{name} of {self._key} is missing or not a positive number")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-3 <= value <= most:
+            place = "rope_theta" if name == "rope_theta" else f"{name} of {self._key}"
+            self._fail(f"{place} is missing or not a positive number")
         return float(value)
 
-    def _refuse(self) -> NoReturn:
-        self._fail(f"{self._key} {repr(self._settings)[:80]} is not supported: scaled rotary embeddings")
+    def _refuse(self, found: object) -> NoReturn:
+        self._fail(f"{self._key} {repr(found)[:80]} is not supported: scaled rotary embeddings")
+
+
+def _magnitude(factor: float, weight: float = 1.0) -> float:
+    """Of cosines and sines that are stretched by `factor` (Peng et al. 2023, section 3.4)."""
+    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1.0 else 1.0

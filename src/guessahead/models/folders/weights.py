@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import mmap
+import re
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -20,11 +21,14 @@ import numpy as np
 
 from guessahead.errors import ModelError
 from guessahead.models.folders.files import parse_json, read_json
+from guessahead.models.folders.names import is_computed
 from guessahead.models.gguf import GGMLType, TensorInfo
+from guessahead.models.gguf.pointers import POINTER_BYTES, refuse_pointer
 from guessahead.models.gguf.types import Bytes
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
+_PART: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.safetensors", re.DOTALL)
 _MAX_HEADER_BYTES: Final = 100 << 20  # the limit that the format's own library sets
 _MAX_DIMENSIONS: Final = 4
 _KINDS: Final = {"F32": GGMLType.F32, "F16": GGMLType.F16, "BF16": GGMLType.BF16}
@@ -32,33 +36,65 @@ _OTHER_BYTES: Final = {"F64": 8, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1,
 
 
 def read_weights(folder: Path) -> dict[str, TensorInfo]:
-    """Name -> tensor (F32, F16 or BF16) of a folder. Tensors of other types are left out."""
-    if not (folder / INDEX).exists():
-        if not (folder / SINGLE).exists():
-            raise ModelError(f"{folder}: there is neither {SINGLE} nor {INDEX}")
+    """Name -> tensor (F32, F16 or BF16) of a folder.
+
+    As in transformers, model.safetensors goes before an index, and everything counts that the index's files
+    hold. Without either, files that are numbered as parts are read.
+    """
+    if (folder / SINGLE).exists():
         return read_file(folder / SINGLE)
+    if not (folder / INDEX).exists():
+        return _joined(folder, _numbered(folder))
     index = folder / INDEX
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
         raise ModelError(f"{index}: damaged: it has no weight_map from tensors to files")
-    files: dict[str, dict[str, TensorInfo]] = {}
-    for name in dict.fromkeys(places.values()):
+    names = list(dict.fromkeys(places.values()))
+    for name in names:
         if not name.endswith(".safetensors") or Path(name).name != name:
             raise ModelError(f"{index}: {name[:80]!r} is not the name of a safetensors file beside it")
-        files[name] = read_file(folder / name)
+    found = _joined(folder, names)
     for tensor, name in places.items():
-        if tensor not in files[name] and not tensor.endswith("inv_freq"):
+        if tensor not in found and not is_computed(tensor):
             raise ModelError(f"{index}: says that {name} holds {tensor[:80]!r}, which it does not")
-    return {tensor: files[name][tensor] for tensor, name in places.items() if tensor in files[name]}
+    return found
+
+
+def _joined(folder: Path, names: Iterable[str]) -> dict[str, TensorInfo]:
+    """The tensors of several files, each of which is in one of them."""
+    found: dict[str, TensorInfo] = {}
+    for name in names:
+        for tensor, value in read_file(folder / name).items():
+            if found.setdefault(tensor, value) is not value:
+                raise ModelError(f"{folder / name}: the tensor {tensor[:60]!r} is in another file, too")
+    return found
+
+
+def _numbered(folder: Path) -> list[str]:
+    """Files that are numbered as parts (NAME-00001-of-00002.safetensors), complete."""
+    sets = {
+        (match[1], int(match[3]))
+        for path in folder.glob("*.safetensors")
+        if (match := _PART.fullmatch(path.name)) and int(match[3]) < 1 << 14
+    }
+    if len(sets) != 1:
+        raise ModelError(f"{folder}: there is neither {SINGLE} nor {INDEX}")
+    stem, count = sets.pop()
+    names = [f"{stem}-{i + 1:05}-of-{count:05}.safetensors" for i in range(count)]
+    for name in names:
+        if not (folder / name).exists():
+            raise ModelError(f"{folder}: a part of the weights is missing: {name} (of {count} files)")
+    return names
 
 
 def read_file(path: Path) -> dict[str, TensorInfo]:
-    """Name -> tensor (F32, F16 or BF16) of one safetensors file."""
+    """Name -> tensor of one safetensors file. Errors: ModelError for other types than F32, F16 and BF16."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ModelError(f"{path}: not a file")
         with path.open("rb") as stream:
             num_bytes = path.stat().st_size
+            refuse_pointer(path, stream.read(POINTER_BYTES))
             if num_bytes < 10:
                 raise ModelError(f"{path}: not a safetensors file: only {num_bytes} bytes long")
             mapped = mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
@@ -82,11 +118,14 @@ class _Header:
         for (_, end, first), (start, _, second) in pairwise(sorted(found, key=lambda each: each[:2])):
             if start < end:
                 self._fail(f"the tensors {first[:60]!r} and {second[:60]!r} overlap")
-        self.tensors = {
-            name: self._tensor(name, records[name], start, end)
-            for start, end, name in found
-            if records[name]["dtype"] in _KINDS
-        }
+        found = [each for each in found if not is_computed(each[2])]
+        for _, _, name in found:
+            if records[name]["dtype"] not in _KINDS:
+                dtype, known = records[name]["dtype"][:20], ", ".join(_KINDS)
+                raise ModelError(
+                    f"{path}: the tensor {name[:60]!r} is {dtype}, which is not supported (only {known})"
+                )
+        self.tensors = {name: self._tensor(name, records[name], start, end) for start, end, name in found}
 
     def _fail(self, what: str) -> NoReturn:
         raise ModelError(f"{self._path}: damaged safetensors file: {what}")

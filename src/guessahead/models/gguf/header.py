@@ -143,26 +143,26 @@ class Header:
     def _read_metadata(self) -> None:
         key = self._name("a metadata key")
         if key in self.metadata:
-            self._fail(f"the metadata key {_shown(key)} occurs twice")
+            self._fail(f"the metadata key {quoted(key)} occurs twice")
         start = self._position
         self.metadata[key] = self._value(self._value_type(key), key)
         self.encoded[key] = self._map[start : self._position]
 
     def _value_type(self, key: str) -> ValueType:
-        number = self._u32(f"the type of {_shown(key)}")
+        number = self._u32(f"the type of {quoted(key)}")
         try:
             return ValueType(number)
         except ValueError:
-            self._fail(f"{_shown(key)} has the unknown value type {number}")
+            self._fail(f"{quoted(key)} has the unknown value type {number}")
 
     def _value(self, kind: ValueType, key: str) -> MetadataValue:
-        what = f"the value of {_shown(key)}"
+        what = f"the value of {quoted(key)}"
         if kind is ValueType.STRING:
             return self._string(what)
         if kind is ValueType.ARRAY:
             element = self._value_type(key)
             if element is ValueType.ARRAY:
-                self._fail(f"{_shown(key)} is an array of arrays, which is not supported")
+                self._fail(f"{quoted(key)} is an array of arrays, which is not supported")
             return self._strings(what) if element is ValueType.STRING else self._numbers(element, what)
         value: bool | int | float = self._array(kind, 1, what)[0].item()
         return value
@@ -208,20 +208,20 @@ class Header:
         data = np.frombuffer(self._map, np.uint8)
         for record in records:
             if record.name in self.tensors:
-                self._fail(f"the tensor {_shown(record.name)} occurs twice")
+                self._fail(f"the tensor {quoted(record.name)} occurs twice")
             if record.offset % alignment:
-                self._fail(f"the tensor {_shown(record.name)} is not aligned to {alignment} bytes")
+                self._fail(f"the tensor {quoted(record.name)} is not aligned to {alignment} bytes")
             start = base + record.offset
             if start + record.num_bytes > self._size:
                 self._fail(
-                    f"the tensor {_shown(record.name)} needs bytes {start} to {start + record.num_bytes}, "
+                    f"the tensor {quoted(record.name)} needs bytes {start} to {start + record.num_bytes}, "
                     f"but the file has {self._size} (incomplete download?)"
                 )
             view = data[start : start + record.num_bytes]
             self.tensors[record.name] = TensorInfo(
                 record.name, record.type, record.shape, record.num_bytes, view
             )
-        self._check_overlap(records)
+        self._check_whole(records, base, alignment)
 
     def _alignment(self) -> int:
         value = self.metadata.get(ALIGNMENT_KEY, DEFAULT_ALIGNMENT)
@@ -231,7 +231,7 @@ class Header:
 
     def _read_tensor_record(self) -> _Record:
         name = self._name("a tensor name")
-        shown = f"the tensor {_shown(name)}"
+        shown = f"the tensor {quoted(name)}"
         num_dimensions = self._u32(shown)
         if not 1 <= num_dimensions <= _MAX_DIMENSIONS:
             self._fail(f"{shown} has {num_dimensions} dimensions (1 to {_MAX_DIMENSIONS} are allowed)")
@@ -252,11 +252,23 @@ class Header:
             num_bytes *= dimension  # at most 2^260 or so: Python integers do not overflow
         return _Record(name, kind, shape, num_bytes, self._u64(shown))
 
-    def _check_overlap(self, records: list[_Record]) -> None:
+    def _check_whole(self, records: list[_Record], base: int, alignment: int) -> None:
+        """Tensors neither overlap nor leave data between or behind them that belongs to none.
+
+        (Such data is there where the header claims fewer tensors than the file has.)
+        """
         ordered = sorted(records, key=lambda record: record.offset)
         for first, second in pairwise(ordered):
             if first.offset + first.num_bytes > second.offset:
-                self._fail(f"the tensors {_shown(first.name)} and {_shown(second.name)} overlap")
+                self._fail(f"the tensors {quoted(first.name)} and {quoted(second.name)} overlap")
+        position, before = 0, "the header"
+        for record in ordered:
+            if record.offset - position >= alignment:
+                self._fail(f"{record.offset - position} bytes behind {before} belong to no tensor")
+            position, before = record.offset + record.num_bytes, quoted(record.name)
+        unclaimed = self._size - base - position
+        if unclaimed >= alignment:
+            self._fail(f"{unclaimed} bytes behind {before} belong to no tensor (incomplete header?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +282,6 @@ class _Record:
     offset: int
 
 
-def _shown(name: str) -> str:
+def quoted(name: str) -> str:
     """A name from the file, fit for a one-line message."""
     return repr(name if len(name) <= 60 else name[:57] + "...")

@@ -1,5 +1,7 @@
 """Reading GGUF files: one pass over the header, bounded by the file's size; tensors stay memory-mapped.
 
+A model may lie in several files (`llama-gguf-split`): all are read when the first is opened.
+
 The file is not trusted. Every length, count, offset and dimension is compared with the bytes that are
 really there before anything is allocated or followed, so a damaged file costs at most time and memory
 linear in its own size and ends in a ModelError of one line.
@@ -15,7 +17,9 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from guessahead.errors import ModelError
-from guessahead.models.gguf.header import HEADER_BYTES, Header, TensorInfo
+from guessahead.models.gguf.header import HEADER_BYTES, Header, TensorInfo, quoted
+from guessahead.models.gguf.parts import check_number_of_tensors, check_part, other_parts, without_split
+from guessahead.models.gguf.pointers import POINTER_BYTES, refuse_pointer
 from guessahead.models.gguf.types import (
     MetadataValue,
 )
@@ -32,25 +36,23 @@ class GGUFFile:
     def __init__(self, path: Path, header: Header) -> None:
         self.path = path
         self.version = header.version
-        self.metadata: Mapping[str, MetadataValue] = MappingProxyType(header.metadata)
-        self.encoded: Mapping[str, bytes] = MappingProxyType(header.encoded)
+        self.metadata: Mapping[str, MetadataValue] = MappingProxyType(without_split(header.metadata))
+        self.encoded: Mapping[str, bytes] = MappingProxyType(without_split(header.encoded))
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(header.tensors)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> GGUFFile:
         """Map the file and read its header. Raises ModelError where it cannot be read or makes no sense."""
         path = Path(path)
-        try:
-            if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
-                raise ModelError(f"{path}: not a file")
-            with path.open("rb") as stream:
-                num_bytes = os.fstat(stream.fileno()).st_size
-                if num_bytes < HEADER_BYTES:
-                    raise ModelError(f"{path}: not a GGUF file: only {num_bytes} bytes long")
-                mapped = mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # ValueError: a null character in the path
-            raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
-        return cls(path, Header(path, mapped))
+        header = Header(path, _map(path))
+        for number, other in other_parts(path, header.metadata):
+            part = Header(other, _map(other))
+            check_part(other, number, header.metadata, part.metadata)
+            for name, tensor in part.tensors.items():
+                if header.tensors.setdefault(name, tensor) is not tensor:
+                    raise ModelError(f"{other}: the tensor {quoted(name)} is in an earlier part, too")
+        check_number_of_tensors(path, header.metadata, len(header.tensors))
+        return cls(path, header)
 
     def close(self) -> None:
         """Let go of the file. Views that were handed out stay valid; the last one to go unmaps it."""
@@ -66,3 +68,17 @@ class GGUFFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _map(path: Path) -> mmap.mmap:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+            raise ModelError(f"{path}: not a file")
+        with path.open("rb") as stream:
+            num_bytes = os.fstat(stream.fileno()).st_size
+            refuse_pointer(path, stream.read(POINTER_BYTES))
+            if num_bytes < HEADER_BYTES:
+                raise ModelError(f"{path}: not a GGUF file: only {num_bytes} bytes long")
+            return mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error

@@ -15,6 +15,7 @@ import numpy as np
 from guessahead.types import Int32
 
 _DIGITS = 40
+MAX_CONTEXT = 1 << 20  # positions, of all models
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Scaling:
     """How a model's rotation was stretched beyond the context it was first trained with.
 
     kind: "none", "linear", "yarn" or "longrope". factor: of the context. original: the first context.
-    beta_fast, beta_slow: turns within it (yarn). attention_factor: of cosines and sines (longrope).
+    beta_fast, beta_slow: turns within it (yarn). attention_factor: of cosines and sines, for yarn in addition
+    to what it has of its own.
     """
 
     kind: str = "none"
@@ -73,7 +75,7 @@ def yarn(frequencies: Sequence[float], base: float, scaling: Scaling) -> Rotatio
         share = min(max((i - low) / max(high - low, 0.001), 0.0), 1.0)
         stretched.append(frequency / scaling.factor * share + frequency * (1.0 - share))
     factor = 0.1 * _log(scaling.factor) + 1.0 if scaling.factor > 1.0 else 1.0
-    return Rotation(stretched, factor**2)
+    return Rotation(stretched, (factor * scaling.attention_factor) ** 2)
 
 
 def longrope_attention_factor(factor: float, original: int) -> float:
