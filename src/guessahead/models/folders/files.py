@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guessahead.errors import ModelError
-from guessahead.models.pointers import refuse_pointer
+from guessahead.models.mapping import refuse_pointer
 
 _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 
