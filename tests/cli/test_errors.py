@@ -10,6 +10,7 @@ from click.testing import Result
 
 from guessahead.cli import main
 from tests.cli.conftest import PROMPT, one_line, process, run, truncated
+from tests.models.folders.making import write_folder
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import TinyModel, tiny_gguf
 
@@ -181,3 +182,27 @@ def test_a_bug_of_ours_is_told_in_one_line_too(generate: Generate, monkeypatch: 
 def test_usage_errors_name_the_help() -> None:
     result = run("models", "extra")
     refused(result, "extra", "`guessahead models --help`" if main.name == "guessahead" else "models --help")
+
+
+def test_settings_that_are_ignored_are_a_line(tmp_path: Path) -> None:
+    """The answer is on stdout, what was ignored on stderr, once."""
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", format="F32")
+    folder = write_folder(tmp_path / "folder", tiny, fancy=1)
+    result = run("generate", "-m", str(folder), "--max-tokens", "2", "--raw", "--", "the")
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stderr.splitlines() if "fancy" in line]
+    assert len(lines) == 1
+    one_line(lines[0] + "\n", "config.json", "ignored, as LlamaForCausalLM has no such setting: 'fancy'")
+
+
+@pytest.mark.parametrize("name", ["split.gguf", "folder"])
+def test_models_that_are_not_whole(tmp_path: Path, name: str) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"
+    tiny = tiny_gguf(tmp_path / "tiny.gguf", format="F32")
+    path = tmp_path / name
+    if name == "folder":
+        write_folder(path, tiny)
+        (path / "model.safetensors").write_text(pointer)
+    else:
+        path.write_text(pointer)
+    refused(run("generate", "-m", str(path), "--raw", "--", "the"), "Git LFS pointer", "git lfs pull")

@@ -109,6 +109,27 @@ def test_ends_of_text():
     )
 
 
+def test_eos_where_the_file_asks_for_it():
+    ends = ID["<|end_of_text|>"]
+    built = Tokenizer.from_gguf(llama_bpe(add_eos_token=True))
+    assert built.encode("abc")[1:] == [ID["abc"], ends]
+    assert built.encode("abc", bos=False) == [ID["abc"]]
+    with pytest.raises(TokenizerError, match="asks for an EOS token but has no"):
+        Tokenizer.from_gguf(llama_bpe(add_eos_token=True, eos_token_id=None))
+
+
+@pytest.mark.parametrize("outside", [1 << 20, (1 << 32) - 1, -1])
+def test_ids_outside_the_vocabulary_where_nothing_depends_on_them(outside):
+    keys = ("eot_token_id", "eom_token_id", "fim_pad_token_id", "padding_token_id", "unknown_token_id")
+    for key in keys:
+        assert Tokenizer.from_gguf(llama_bpe(**{key: outside})).eos_ids == LLAMA.eos_ids
+    assert Tokenizer.from_gguf(llama_bpe(eos_token_id=outside, eot_token_id=5)).eos_ids[0] == 5
+    assert Tokenizer.from_gguf(llama_bpe(bos_token_id=outside, add_bos_token=False)).bos_id is None
+    for needed in ({"bos_token_id": outside}, {"eos_token_id": outside}):
+        with pytest.raises(TokenizerError, match="but the vocabulary has"):
+            Tokenizer.from_gguf(llama_bpe(**needed))
+
+
 def test_empty_text_and_nul(tokenizer):
     assert tokenizer.encode("") == tokenizer.encode("", special=True) == []
     assert tokenizer.decode([]) == ""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from guessahead.errors import InputError
+from guessahead.errors import InputError, ModelWarning
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _DEBUG: Final = "guessahead.debug"
@@ -29,6 +31,23 @@ class _InternalError(click.ClickException):
 
 class _InputProblem(click.ClickException):
     exit_code = _EXIT_INPUT
+
+
+@contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """What models hold that is ignored is said in a line each, on stderr."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, ModelWarning):
+            click.echo(f"guessahead: {' '.join(str(message).split())}", err=True)
+        else:
+            usual(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ModelWarning)
+        usual = warnings.showwarning
+        warnings.showwarning = show
+        yield
 
 
 class Commands(click.Group):
@@ -77,8 +96,9 @@ class Commands(click.Group):
         """Run the command line and leave the process with the exit code."""
         extra["standalone_mode"] = False
         try:
-            # With standalone_mode off, click hands back the code of `ctx.exit()`.
-            code = super().main(args, prog_name or "guessahead", *rest, **extra)
+            with _warnings_as_lines():
+                # With standalone_mode off, click hands back the code of `ctx.exit()`.
+                code = super().main(args, prog_name or "guessahead", *rest, **extra)
         except click.ClickException as error:
             code = error.exit_code
             click.echo(f"guessahead: {_one_line(error)}", err=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guessahead.errors import ModelError
-from guessahead.models.gguf.pointers import refuse_pointer
+from guessahead.models.gguf.mapping import refuse_pointer
 
 _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 

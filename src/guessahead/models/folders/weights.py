@@ -1,4 +1,4 @@
-"""The tensors of safetensors files, memory-mapped. The files are not trusted (see gguf/reader.py).
+"""The tensors of safetensors files, memory-mapped. The files are not trusted (see gguf/header.py).
 
 Format: an 8-byte little-endian length, a JSON header of that length (name -> dtype, shape, data_offsets from
 the header's end), the data. A folder holds model.safetensors, or several files and an index that says which
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import mmap
 import re
-import stat
 import struct
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -23,7 +22,7 @@ from guessahead.errors import ModelError
 from guessahead.models.folders.files import parse_json, read_json
 from guessahead.models.folders.names import is_computed
 from guessahead.models.gguf import GGMLType, TensorInfo
-from guessahead.models.gguf.pointers import POINTER_BYTES, refuse_pointer
+from guessahead.models.gguf.mapping import map_file
 from guessahead.models.gguf.types import Bytes
 
 SINGLE: Final = "model.safetensors"
@@ -89,18 +88,7 @@ def _numbered(folder: Path) -> list[str]:
 
 def read_file(path: Path) -> dict[str, TensorInfo]:
     """Name -> tensor of one safetensors file. Errors: ModelError for other types than F32, F16 and BF16."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ModelError(f"{path}: not a file")
-        with path.open("rb") as stream:
-            num_bytes = path.stat().st_size
-            refuse_pointer(path, stream.read(POINTER_BYTES))
-            if num_bytes < 10:
-                raise ModelError(f"{path}: not a safetensors file: only {num_bytes} bytes long")
-            mapped = mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path, a file cut meanwhile
-        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
-    return _Header(path, mapped).tensors
+    return _Header(path, map_file(path, "safetensors", 10)).tensors
 
 
 class _Header:

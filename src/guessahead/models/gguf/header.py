@@ -1,4 +1,9 @@
-"""The header of a GGUF file: metadata and tensor places, read with a bound on everything."""
+"""The header of a GGUF file: one pass, bounded by the file's size.
+
+The file is not trusted. Every length, count, offset and dimension is compared with the bytes that are
+really there before anything is allocated or followed, so a damaged file costs at most time and memory
+linear in its own size and ends in a ModelError of one line.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +29,13 @@ from guessahead.models.gguf.types import (
 )
 
 _U32: Final = struct.Struct("<I")
-
-
 _U64: Final = struct.Struct("<Q")
-
-
 HEADER_BYTES: Final = 24
-
-
 _MIN_VALUE_BYTES: Final = 8 + 1 + 4 + 1  # key length, key, type, value
-
-
 _MIN_TENSOR_BYTES: Final = 8 + 1 + 4 + 8 + 4 + 8  # name length, name, number of dimensions, one, type, offset
-
-
 _MAX_RECORDS: Final = 1 << 17  # metadata values, tensors: real files have at most thousands
-
-
 _MAX_STRINGS: Final = 1 << 24  # strings of one array: real vocabularies have at most 300,000
-
-
 _MAX_NAME_BYTES: Final = 65535
-
-
 _MAX_DIMENSIONS: Final = 4
 
 
@@ -143,26 +132,26 @@ class Header:
     def _read_metadata(self) -> None:
         key = self._name("a metadata key")
         if key in self.metadata:
-            self._fail(f"the metadata key {quoted(key)} occurs twice")
+            self._fail(f"the metadata key {shown(key)} occurs twice")
         start = self._position
         self.metadata[key] = self._value(self._value_type(key), key)
         self.encoded[key] = self._map[start : self._position]
 
     def _value_type(self, key: str) -> ValueType:
-        number = self._u32(f"the type of {quoted(key)}")
+        number = self._u32(f"the type of {shown(key)}")
         try:
             return ValueType(number)
         except ValueError:
-            self._fail(f"{quoted(key)} has the unknown value type {number}")
+            self._fail(f"{shown(key)} has the unknown value type {number}")
 
     def _value(self, kind: ValueType, key: str) -> MetadataValue:
-        what = f"the value of {quoted(key)}"
+        what = f"the value of {shown(key)}"
         if kind is ValueType.STRING:
             return self._string(what)
         if kind is ValueType.ARRAY:
             element = self._value_type(key)
             if element is ValueType.ARRAY:
-                self._fail(f"{quoted(key)} is an array of arrays, which is not supported")
+                self._fail(f"{shown(key)} is an array of arrays, which is not supported")
             return self._strings(what) if element is ValueType.STRING else self._numbers(element, what)
         value: bool | int | float = self._array(kind, 1, what)[0].item()
         return value
@@ -208,13 +197,13 @@ class Header:
         data = np.frombuffer(self._map, np.uint8)
         for record in records:
             if record.name in self.tensors:
-                self._fail(f"the tensor {quoted(record.name)} occurs twice")
+                self._fail(f"the tensor {shown(record.name)} occurs twice")
             if record.offset % alignment:
-                self._fail(f"the tensor {quoted(record.name)} is not aligned to {alignment} bytes")
+                self._fail(f"the tensor {shown(record.name)} is not aligned to {alignment} bytes")
             start = base + record.offset
             if start + record.num_bytes > self._size:
                 self._fail(
-                    f"the tensor {quoted(record.name)} needs bytes {start} to {start + record.num_bytes}, "
+                    f"the tensor {shown(record.name)} needs bytes {start} to {start + record.num_bytes}, "
                     f"but the file has {self._size} (incomplete download?)"
                 )
             view = data[start : start + record.num_bytes]
@@ -231,26 +220,26 @@ class Header:
 
     def _read_tensor_record(self) -> _Record:
         name = self._name("a tensor name")
-        shown = f"the tensor {quoted(name)}"
-        num_dimensions = self._u32(shown)
+        what = f"the tensor {shown(name)}"
+        num_dimensions = self._u32(what)
         if not 1 <= num_dimensions <= _MAX_DIMENSIONS:
-            self._fail(f"{shown} has {num_dimensions} dimensions (1 to {_MAX_DIMENSIONS} are allowed)")
-        shape = tuple(self._u64(shown) for _ in range(num_dimensions))[::-1]
-        number = self._u32(shown)
+            self._fail(f"{what} has {num_dimensions} dimensions (1 to {_MAX_DIMENSIONS} are allowed)")
+        shape = tuple(self._u64(what) for _ in range(num_dimensions))[::-1]
+        number = self._u32(what)
         try:
             kind = GGMLType(number)
         except ValueError:
-            self._fail(f"{shown} has the unknown type {number}")
+            self._fail(f"{what} has the unknown type {number}")
         if 0 in shape:
-            self._fail(f"{shown} has a dimension of 0")
+            self._fail(f"{what} has a dimension of 0")
         if shape[-1] % kind.block_size:
             self._fail(
-                f"{shown} has rows of {shape[-1]}, not a multiple of {kind.name}'s block of {kind.block_size}"
+                f"{what} has rows of {shape[-1]}, not a multiple of {kind.name}'s block of {kind.block_size}"
             )
         num_bytes = kind.row_bytes(shape[-1])
         for dimension in shape[:-1]:
             num_bytes *= dimension  # at most 2^260 or so: Python integers do not overflow
-        return _Record(name, kind, shape, num_bytes, self._u64(shown))
+        return _Record(name, kind, shape, num_bytes, self._u64(what))
 
     def _check_whole(self, records: list[_Record], base: int, alignment: int) -> None:
         """Tensors neither overlap nor leave data between or behind them that belongs to none.
@@ -260,12 +249,12 @@ class Header:
         ordered = sorted(records, key=lambda record: record.offset)
         for first, second in pairwise(ordered):
             if first.offset + first.num_bytes > second.offset:
-                self._fail(f"the tensors {quoted(first.name)} and {quoted(second.name)} overlap")
+                self._fail(f"the tensors {shown(first.name)} and {shown(second.name)} overlap")
         position, before = 0, "the header"
         for record in ordered:
             if record.offset - position >= alignment:
                 self._fail(f"{record.offset - position} bytes behind {before} belong to no tensor")
-            position, before = record.offset + record.num_bytes, quoted(record.name)
+            position, before = record.offset + record.num_bytes, shown(record.name)
         unclaimed = self._size - base - position
         if unclaimed >= alignment:
             self._fail(f"{unclaimed} bytes behind {before} belong to no tensor (incomplete header?)")
@@ -282,6 +271,6 @@ class _Record:
     offset: int
 
 
-def quoted(name: str) -> str:
+def shown(name: str) -> str:
     """A name from the file, fit for a one-line message."""
     return repr(name if len(name) <= 60 else name[:57] + "...")

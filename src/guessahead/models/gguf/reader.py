@@ -1,28 +1,19 @@
-"""Reading GGUF files: one pass over the header, bounded by the file's size; tensors stay memory-mapped.
-
-A model may lie in several files (`llama-gguf-split`): all are read when the first is opened.
-
-The file is not trusted. Every length, count, offset and dimension is compared with the bytes that are
-really there before anything is allocated or followed, so a damaged file costs at most time and memory
-linear in its own size and ends in a ModelError of one line.
-"""
+"""Reading GGUF files: tensors stay memory-mapped, and a model in several files is read whole."""
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from guessahead.errors import ModelError
-from guessahead.models.gguf.header import HEADER_BYTES, Header, TensorInfo, quoted
+from guessahead.models.gguf.header import HEADER_BYTES, Header, TensorInfo, shown
+from guessahead.models.gguf.mapping import map_file
 from guessahead.models.gguf.parts import check_number_of_tensors, check_part, other_parts, without_split
-from guessahead.models.gguf.pointers import POINTER_BYTES, refuse_pointer
-from guessahead.models.gguf.types import (
-    MetadataValue,
-)
+from guessahead.models.gguf.types import MetadataValue
+
+__all__ = ["GGUFFile", "TensorInfo"]
 
 
 class GGUFFile:
@@ -44,13 +35,13 @@ class GGUFFile:
     def open(cls, path: str | os.PathLike[str]) -> GGUFFile:
         """Map the file and read its header. Raises ModelError where it cannot be read or makes no sense."""
         path = Path(path)
-        header = Header(path, _map(path))
+        header = Header(path, map_file(path, "GGUF", HEADER_BYTES))
         for number, other in other_parts(path, header.metadata):
-            part = Header(other, _map(other))
+            part = Header(other, map_file(other, "GGUF", HEADER_BYTES))
             check_part(other, number, header.metadata, part.metadata)
             for name, tensor in part.tensors.items():
                 if header.tensors.setdefault(name, tensor) is not tensor:
-                    raise ModelError(f"{other}: the tensor {quoted(name)} is in an earlier part, too")
+                    raise ModelError(f"{other}: the tensor {shown(name)} is in an earlier part, too")
         check_number_of_tensors(path, header.metadata, len(header.tensors))
         return cls(path, header)
 
@@ -68,17 +59,3 @@ class GGUFFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _map(path: Path) -> mmap.mmap:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
-            raise ModelError(f"{path}: not a file")
-        with path.open("rb") as stream:
-            num_bytes = os.fstat(stream.fileno()).st_size
-            refuse_pointer(path, stream.read(POINTER_BYTES))
-            if num_bytes < HEADER_BYTES:
-                raise ModelError(f"{path}: not a GGUF file: only {num_bytes} bytes long")
-            return mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
