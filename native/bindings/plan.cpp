@@ -5,7 +5,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
@@ -148,6 +147,15 @@ void bind_group(nb::module_& m) {
 }  // namespace
 
 void bind_plan(nb::module_& m) {
+  nb::class_<Plan::Product>(m, "Product",
+                            "A matrix that a source is multiplied with, and where the result goes.")
+      .def(
+          "__init__",
+          [](Plan::Product* self, std::shared_ptr<Matrix> matrix, int dst, int bias, bool add) {
+            new (self) Plan::Product{std::move(matrix), dst, bias, add};
+          },
+          "matrix"_a, "dst"_a, nb::kw_only(), "bias"_a = -1, "add"_a = false,
+          "dst: a buffer. bias: a vector, or -1. add: to what is there.");
   bind_group(m);
   nb::class_<Plan>(m, "Plan", "The operations of one pass over preallocated buffers.")
       .def(
@@ -167,22 +175,11 @@ void bind_plan(nb::module_& m) {
       .def("vector", [](Plan& p, Floats v) { return p.vector(v.data(), static_cast<int>(v.size())); })
       .def("embed", &Plan::embed, "table"_a, "dst"_a, "scale"_a = 1.0f)
       .def("rmsnorm", &Plan::rmsnorm, "src"_a, "weight"_a, "eps"_a, "dst"_a, "column"_a = 0)
-      .def(
-          "matmul",
-          [](Plan& p, int src,
-             const std::vector<std::tuple<std::shared_ptr<Matrix>, int, int, bool>>& products) {
-            std::vector<Plan::Product> parts;
-            for (const auto& [weight, dst, bias, accumulate] : products)
-              parts.push_back({weight, dst, bias, accumulate});
-            p.matmul(src, std::move(parts));
-          },
-          "src"_a, "products"_a,
-          "products: (matrix, destination buffer, bias vector or -1, add to the destination).")
+      .def("matmul", &Plan::matmul, "src"_a, "products"_a, "The products of one source, in one operation.")
       .def("attention", &Plan::attention, "layer"_a, "q"_a, "k"_a, "v"_a, "dst"_a, "heads"_a,
            "inverse_frequencies"_a, "scale"_a, "window"_a = 0, "cap"_a = 0.0f,
-           "No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: "
-           "scores "
-           "become cap * tanh(score / cap); 0 = as they are.")
+           "No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap:\n"
+           "scores become cap * tanh(score / cap); 0 = as they are.")
       .def("gated", &Plan::gated, "src"_a, "gate_weight"_a, "up_weight"_a, "gate"_a, "up"_a, "dst"_a,
            "gelu"_a = false,
            "dst = act(src * gate_weight) * (src * up_weight); act is SiLU, or GELU (by tanh).")

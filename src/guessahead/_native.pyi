@@ -137,6 +137,12 @@ def likeliest_winners(logits: Annotated[NDArray[numpy.float32], dict(shape=(None
     not finite.
     """
 
+class Product:
+    """A matrix that a source is multiplied with, and where the result goes."""
+
+    def __init__(self, matrix: Matrix, dst: int, *, bias: int = -1, add: bool = False) -> None:
+        """dst: a buffer. bias: a vector, or -1. add: to what is there."""
+
 class RowGroup:
     """A sequence's share of a pass."""
 
@@ -176,14 +182,13 @@ class Plan:
 
     def rmsnorm(self, src: int, weight: int, eps: float, dst: int, column: int = 0) -> None: ...
 
-    def matmul(self, src: int, products: _Sequence[tuple[Matrix, int, int, bool]]) -> None:
-        """
-        products: (matrix, destination buffer, bias vector or -1, add to the destination).
-        """
+    def matmul(self, src: int, products: _Sequence[Product]) -> None:
+        """The products of one source, in one operation."""
 
     def attention(self, layer: int, q: int, k: int, v: int, dst: int, heads: int, inverse_frequencies: _Sequence[float], scale: float, window: int = 0, cap: float = 0.0) -> None:
         """
-        No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap: scores become cap * tanh(score / cap); 0 = as they are.
+        No frequencies: no rotation. window: positions that a row sees, itself included; 0 = all. cap:
+        scores become cap * tanh(score / cap); 0 = as they are.
         """
 
     def gated(self, src: int, gate_weight: Matrix, up_weight: Matrix, gate: int, up: int, dst: int, gelu: bool = False) -> None:

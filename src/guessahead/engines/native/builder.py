@@ -130,7 +130,7 @@ class Builder:
             plan.tap(self._hidden)
         last_norm = self._checkpoint.vector("output_norm.weight", c.width)
         plan.rmsnorm(self._hidden, plan.vector(last_norm), c.norm_epsilon, self._last)
-        plan.matmul(self._last, [(head, self._logits, -1, False)])
+        plan.matmul(self._last, [_native.Product(head, self._logits)])
         if spec.logit_divisor != 1.0 or spec.logit_cap != 0.0:
             plan.cap(self._logits, spec.logit_divisor, spec.logit_cap)
         plan.logits(self._logits)
@@ -149,10 +149,13 @@ class Builder:
     def _attend(self, index: int, layer: LayerWeights) -> None:
         plan, spec, name, c = self._plan, self._design, f"blk.{index}.", self._config
         self._enter(name + "attn_norm.weight")
+        q_bias = self._bias(name + "attn_q.bias", c.num_heads)
+        k_bias = self._bias(name + "attn_k.bias", c.num_kv_heads)
+        v_bias = self._bias(name + "attn_v.bias", c.num_kv_heads, rotated=False)
         products = [
-            (layer.query, self._q, self._bias(name + "attn_q.bias", c.num_heads), False),
-            (layer.key, self._k, self._bias(name + "attn_k.bias", c.num_kv_heads), False),
-            (layer.value, self._v, self._bias(name + "attn_v.bias", c.num_kv_heads, rotated=False), False),
+            _native.Product(layer.query, self._q, bias=q_bias),
+            _native.Product(layer.key, self._k, bias=k_bias),
+            _native.Product(layer.value, self._v, bias=v_bias),
         ]
         plan.matmul(self._normed, products)
         if spec.qk_norm:
@@ -193,9 +196,9 @@ class Builder:
     def _join(self, source: int, matrix: _native.Matrix, norm: str) -> None:
         """Lead from the end of a branch back into the residual stream."""
         if self._branch is None:
-            self._plan.matmul(source, [(matrix, self._hidden, -1, True)])
+            self._plan.matmul(source, [_native.Product(matrix, self._hidden, add=True)])
             return
-        self._plan.matmul(source, [(matrix, self._branch, -1, False)])
+        self._plan.matmul(source, [_native.Product(matrix, self._branch)])
         weight = self._vector(norm, self._config.width) if self._design.post_norms else -1
         self._plan.add_scaled(
             self._branch, self._hidden, self._design.residual_scale, weight, self._config.norm_epsilon

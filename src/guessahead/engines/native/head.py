@@ -122,8 +122,8 @@ def _describe(files: HeadFiles, matrices: dict[str, _native.Matrix], target: Hea
     def norm(name: str, source: int, destination: int, column: int = 0) -> None:
         plan.rmsnorm(source, plan.vector(files.norms[name]), epsilon, destination, column)
 
-    def product(name: str, destination: int, add: bool = False) -> tuple[_native.Matrix, int, int, bool]:
-        return matrices[name], destination, -1, add
+    def product(name: str, destination: int, *, add: bool = False) -> _native.Product:
+        return _native.Product(matrices[name], destination, add=add)
 
     embedded, state = buffer(width), buffer(width)
     plan.embed(target.embeddings, embedded)
