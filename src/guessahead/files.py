@@ -1,17 +1,23 @@
-"""Files of the user: where they are kept, and how they are written, whole or not at all."""
+"""Where files are kept, how a model's files are read, and how files are written, whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import mmap
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import platformdirs
 
+from guessahead.errors import ModelError
+
 CACHE_VARIABLE: Final = "GUESSAHEAD_CACHE"
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"
+_MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 
 
 def cache_dir() -> Path:
@@ -57,3 +63,58 @@ def _mode(path: Path) -> int | None:
         return path.stat().st_mode
     except OSError:
         return None
+
+
+def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
+    """The whole of a regular file, read-only. kind: what it should be, with at least `least` bytes.
+
+    Raises ModelError, one line.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+            raise ModelError(f"{path}: not a file")
+        with path.open("rb") as stream:
+            num_bytes = os.fstat(stream.fileno()).st_size
+            refuse_pointer(path, stream.read(len(_POINTER)))
+            if num_bytes < least:
+                raise ModelError(f"{path}: not a {kind} file: only {num_bytes} bytes long")
+            return mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path, a file cut meanwhile
+        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+def refuse_pointer(path: Path, beginning: bytes) -> None:
+    """Raise a ModelError where a file begins as the pointers do that Git leaves in place of large files."""
+    if beginning.startswith(_POINTER):
+        raise ModelError(f"{path}: only a Git LFS pointer, not the file itself; fetch it with `git lfs pull`")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object that a JSON file holds."""
+    return parse_json(read_bytes(path), path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file of moderate size."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for its other end
+            raise ModelError(f"{path}: not a file")
+        if facts.st_size > _MAX_JSON_BYTES:
+            raise ModelError(f"{path}: {facts.st_size} bytes are too many for such a file")
+        data = path.read_bytes()
+        refuse_pointer(path, data)
+        return data
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """The object that `data`, of the file `path`, spells."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged JSON: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: damaged: it holds no JSON object")
+    return found

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import tokenizers
 
 from guessahead.errors import ModelError, TokenizerError
-from guessahead.models.folders.files import parse_json, read_bytes, read_json
+from guessahead.files import parse_json, read_bytes, read_json
 from guessahead.text.chat_template import ChatTemplate
 from guessahead.text.sentencepiece import SPACE
 from guessahead.text.tokenizer import Splitter, Tokenizer, checked_text

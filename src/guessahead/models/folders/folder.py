@@ -8,8 +8,8 @@ from types import MappingProxyType
 import numpy as np
 
 from guessahead.errors import ModelError
+from guessahead.files import read_json
 from guessahead.models.folders.config import FolderConfig
-from guessahead.models.folders.files import read_json
 from guessahead.models.folders.names import gguf_name
 from guessahead.models.folders.weights import read_weights
 from guessahead.models.gguf import GGMLType, GGUFFile, TensorInfo, dequantize

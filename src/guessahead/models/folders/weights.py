@@ -19,10 +19,9 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from guessahead.errors import ModelError
-from guessahead.models.folders.files import parse_json, read_json
+from guessahead.files import map_file, parse_json, read_json
 from guessahead.models.folders.names import is_computed
 from guessahead.models.gguf import GGMLType, TensorInfo
-from guessahead.models.gguf.mapping import map_file
 from guessahead.models.gguf.types import Bytes
 
 SINGLE: Final = "model.safetensors"

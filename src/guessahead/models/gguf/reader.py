@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from guessahead.errors import ModelError
+from guessahead.files import map_file
 from guessahead.models.gguf.header import HEADER_BYTES, Header, TensorInfo, shown
-from guessahead.models.gguf.mapping import map_file
 from guessahead.models.gguf.parts import check_number_of_tensors, check_part, other_parts, without_split
 from guessahead.models.gguf.types import MetadataValue
 
