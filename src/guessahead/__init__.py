@@ -5,7 +5,7 @@
     lm = ga.load("smollm2-135m")
     print(lm.generate("Why is the sky blue?", max_tokens=64).text)
 
-Importing this package imports nothing else; every name is loaded when it is first used.
+Importing this package imports no other module; each name is loaded on first use.
 """
 
 from __future__ import annotations

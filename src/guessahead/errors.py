@@ -1,4 +1,4 @@
-"""Everything guessahead raises on purpose.
+"""The exceptions that guessahead raises on purpose.
 
     GuessaheadError
     ├── InputError            the caller can repair it: the CLI exits with 2, the server answers 400
@@ -17,7 +17,7 @@ class GuessaheadError(Exception):
 
 
 class InputError(GuessaheadError):
-    """What was asked for cannot be done; the message says why, in one line."""
+    """The request cannot be carried out; the message gives the reason in one line."""
 
 
 class ParameterError(InputError, ValueError):

@@ -1,4 +1,4 @@
-"""Where files are kept, how a model's files are read, and how files are written, whole or not at all."""
+"""Files: the directory of the user's files, reading with limits, and atomic writing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies
 
 
 def cache_dir() -> Path:
-    """Where models, heads and measured costs are kept: $GUESSAHEAD_CACHE, or the user's cache directory."""
+    """The directory of models, heads and measured costs: $GUESSAHEAD_CACHE, or the user's cache directory."""
     return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("guessahead"))
 
 
 def write_whole(path: Path, data: str | bytes) -> None:
-    """Write a file so that there is always a whole one: beside it first, then renamed over it.
+    """Write a file atomically: to a temporary file beside it, which is then renamed over it.
 
-    Its mode stays, and so does a symbolic link to it; devices and pipes are written directly. Raises OSError.
+    Its mode and a symbolic link to it are kept; devices and pipes are written directly. Raises OSError.
     """
     content = data.encode() if isinstance(data, str) else data
     with replacing(path) as unfinished:
@@ -37,9 +37,9 @@ def write_whole(path: Path, data: str | bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, which replaces `path` at the end of the block, and is gone after an error.
+    """A path to write to; it replaces `path` at the end of the block and is removed after an error.
 
-    Where `path` is a device or a pipe, it is `path` itself.
+    If `path` is a device or a pipe, it is `path` itself.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -58,7 +58,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _mode(path: Path) -> int | None:
-    """Type and permissions; None where there is nothing yet."""
+    """Type and permissions; None if the file does not exist."""
     try:
         return path.stat().st_mode
     except OSError:

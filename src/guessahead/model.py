@@ -42,13 +42,14 @@ def load(
 
     model: a name of the catalogue, the path of a GGUF file or of a Hugging Face model folder, or a hub id.
     threads: worker threads; None = as `guessahead tune` saved, else one for each core this process may use.
-    context: most tokens of a sequence; None = what the model was made for.
-    activations: how quantised weights meet their inputs: "int8" (fast, the default) or "f32" (the simple,
-        slow route for checks). Weights that are not quantised always take f32.
-    cache: keys and values as "f32", or as "f16": half the memory, faster at long contexts, and a (slightly)
-        different model: its tokens are identical among themselves, not to those of f32.
+    context: maximum number of tokens of a sequence; None = the model's own.
+    activations: the format of the inputs of quantised weights: "int8" (fast, the default) or "f32" (slow, a
+        reference for checks). Inputs of other weights are always f32.
+    cache: the format of keys and values: "f32", or "f16", which takes half the memory and is faster at long
+        contexts. With f16 the model is slightly different: plain decoding and guessing agree, but not with
+        f32.
     engine: what runs the model (engines/registry.py).
-    progress: told how far a download is; None = a bar on stderr.
+    progress: called with the progress of a download; None = a progress bar on stderr.
     Raises ModelError, TokenizerError or ParameterError, in one line.
     """
     from guessahead.engines.registry import RunSettings
@@ -65,10 +66,10 @@ class LanguageModel:
     """A runner with the model's tokenizer and chat template.
 
     prompt: text, which becomes the user's message in the model's chat template (unless raw=True); token ids,
-    taken as they are; or chat messages. All options are those of GenerateOptions; whatever cannot be honoured
-    raises ParameterError, before anything is generated. A prompt that is empty or fills the context raises
-    PromptError. Where drafter and max_draft are not given, they are what `guessahead tune` saved for this
-    model and machine.
+    used as they are; or chat messages. All options are those of GenerateOptions; one that cannot be honoured
+    raises ParameterError before anything is generated. A prompt that is empty or fills the context raises
+    PromptError. The defaults of drafter and max_draft are those that `guessahead tune` saved for this model
+    and machine.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class LanguageModel:
         name: str,
         identity: str = "",
     ) -> None:
-        """identity: what saved settings are kept under; "" = there are none."""
+        """identity: the key of saved settings; "" = there are none."""
         self.runner = runner
         self.tokenizer = tokenizer
         self.chat_template = chat_template
@@ -104,12 +105,12 @@ class LanguageModel:
     def chat(self, messages: Sequence[Message], **options: Unpack[OptionArguments]) -> Generation:
         """The next message of a chat; messages: [{"role": "user", "content": "..."}, ...]."""
         if isinstance(messages, str):
-            raise ParameterError("chat takes a list of messages; for one text use generate")
+            raise ParameterError("chat takes a list of messages; use generate for a single text")
         return self.generate(messages, **options)
 
     @documented
     def stream(self, prompt: Prompt, **options: Unpack[OptionArguments]) -> Stream:
-        """The answer as it comes: an iterable of chunks. Prompt and options are checked at once."""
+        """An iterable of chunks, as they are generated. Prompt and options are checked at once."""
         checked = GenerateOptions.from_arguments(self._with_tuned(options), self.info.vocab_size)
         request = Request(
             prompt_ids=self._prompt_ids(prompt, checked),
@@ -129,14 +130,14 @@ class LanguageModel:
         return Stream(self.runner.stream(request, drafter))
 
     def session(self) -> Session:
-        """This model, with a cache that is kept from one generation to the next."""
+        """A `Session` of this model: its cache is kept from one generation to the next."""
         return Session(self)
 
     def _with_tuned(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, completed with saved ones.
 
-        What was measured with other threads or other activations is not taken. The drafter stays the caller's
-        choice where options for one are given, or a draft model that it has no use for.
+        Settings measured with other threads or other activations are not used. The saved drafter is not used
+        if the caller gives drafter options, or a draft model that this drafter cannot use.
         """
         filled, second = dict(options), options.get("draft_model")
         tuned = self._saved(second)
@@ -150,7 +151,7 @@ class LanguageModel:
         return filled
 
     def _saved(self, second: Model | None) -> Tuned | None:
-        """The setting for this model, with a second one if given; the file is read once."""
+        """The saved setting for this model, and a second one if given; the file is read once."""
         other = None if second is None else second.identity
         if not self.identity or other == "":
             return None
@@ -166,7 +167,7 @@ class LanguageModel:
             messages = [{"role": "user", "content": prompt}]
         elif _are_messages(prompt):
             if options.raw:
-                raise ParameterError("chat messages need the chat template, which raw=True leaves out")
+                raise ParameterError("chat messages need the chat template, but raw=True disables it")
             messages = prompt
         else:
             return self._checked_ids(prompt, options)
@@ -179,7 +180,7 @@ class LanguageModel:
         if not isinstance(prompt, Sequence | np.ndarray):
             raise ParameterError(f"a prompt is text, token ids or chat messages, not {prompt!r}")
         if options.system is not None:
-            raise ParameterError("system needs the chat template; a prompt of token ids is taken as it is")
+            raise ParameterError("system needs the chat template; a prompt of token ids is used as it is")
         vocab_size = self.info.vocab_size
         for token in prompt:
             integral = isinstance(token, int | np.integer) and not isinstance(token, bool)
@@ -189,9 +190,9 @@ class LanguageModel:
 
 
 class Session(LanguageModel):
-    """A model that does not read again what the last prompt and answer have in common with the next prompt.
+    """A model that keeps the cache of its last text: the next prompt is read from the first difference on.
 
-    For conversations: every prompt holds all that was said before. Nothing but the time to the first token
+    For conversations, where every prompt contains the earlier messages. Only the time to the first token
     depends on it: any prompt may follow any other. It holds the cache of one text until it is closed.
     """
 
@@ -199,7 +200,7 @@ class Session(LanguageModel):
         super().__init__(lm.runner.session(), lm.tokenizer, lm.chat_template, lm.name, lm.identity)
 
     def close(self) -> None:
-        """Free the cache. The next generation begins anew."""
+        """Free the cache. The next generation starts with an empty one."""
         self.runner.close()
 
     def __enter__(self) -> Self:
@@ -216,9 +217,9 @@ def _are_messages(prompt: object) -> TypeGuard[Sequence[Message]]:
 
 
 class Stream:
-    """Chunks of an answer that is being generated; `result` once they have all been read.
+    """The chunks of an answer during its generation; `result` is available after the last one.
 
-    Leaving it early (`close`, or the end of a `with` block) frees what the generation holds.
+    Ending it early (`close`, or the end of a `with` block) frees everything that the generation holds.
     """
 
     def __init__(self, steps: Generator[Chunk, None, Generation]) -> None:
@@ -238,7 +239,7 @@ class Stream:
 
     @property
     def result(self) -> Generation:
-        """The whole generation. Raises StateError before the last chunk has been read."""
+        """The complete generation. Raises StateError until the last chunk has been read."""
         if self._result is None:
             raise StateError("the stream has no result yet: read it to its end first")
         return self._result

@@ -1,4 +1,4 @@
-"""The settings of a generation, in one place: names, defaults, meaning and checks."""
+"""The options of a generation: names, defaults, meaning and checks."""
 
 from __future__ import annotations
 
@@ -53,23 +53,24 @@ class OptionArguments(SamplingArguments, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions(SamplingParams):
-    """How to generate. Nothing about guessing (drafter to drafter_options) changes the text, nor does trace.
+    """The options of a generation. Those of guessing (drafter to drafter_options) and trace do not change the
+    text.
 
-    max_tokens: most tokens to emit.
+    max_tokens: maximum number of tokens to generate.
     drafter: name of the method that guesses ahead; "none" is plain decoding.
     draft_model: the second model, for the drafters that need one.
-    gamma: tokens guessed per step, as far as the drafter has them (at most the engine's rows per pass, less
-        one); 0 is plain decoding; "auto": as many as pay, measured while generating.
-    max_draft: most tokens guessed per step where gamma is "auto"; None = 24.
+    gamma: maximum number of guesses per step (at most the engine's rows per pass, less one); 0 is plain
+        decoding; "auto": the number with the highest expected speed, measured during generation.
+    max_draft: maximum number of guesses per step if gamma is "auto"; None = 24.
     drafter_options: settings of the drafter, by name.
     acceptance: "identical": the text is that of plain decoding. "rejection": when sampling, the guesses of a
-        model are accepted by the classic rule; other texts come out, with the very probabilities that plain
-        decoding gives them (see core/rejection.py). Greedy: no difference.
+        model are accepted by rejection sampling; the text differs, but its distribution is that of plain
+        decoding (see core/rejection.py). Greedy: no difference.
     temperature ... seed: see SamplingParams.
-    stop: one or several texts that end the generation; the result ends before them.
+    stop: one or several strings that end the generation; the result ends before them.
     system: system message for the chat template.
-    raw: take the prompt as it is, without the chat template.
-    logprobs: report each token's log-probability, and so many alternatives; None = nothing.
+    raw: use the prompt as it is, without the chat template.
+    logprobs: report the log-probability of each token and of this many alternatives; None = report none.
     trace: record every step in `Generation.trace`.
     """
 
@@ -88,7 +89,7 @@ class GenerateOptions(SamplingParams):
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any], vocab_size: int) -> GenerateOptions:
-        """Checked options. Raises ParameterError, one line, for the first one that cannot be honoured."""
+        """Validated options. Raises ParameterError, one line, for the first one that cannot be honoured."""
         known = [each.name for each in _listed()]
         for name in arguments:
             if name not in known:
@@ -113,7 +114,7 @@ class GenerateOptions(SamplingParams):
         if self.max_draft is not None:
             _whole_number("max_draft", self.max_draft, 1)
             if self.gamma != "auto":
-                raise ParameterError("max_draft limits what gamma='auto' guesses: leave out one of the two")
+                raise ParameterError("max_draft applies only with gamma='auto': leave out one of the two")
         if self.acceptance not in ACCEPTANCES:
             known = " or ".join(map(repr, ACCEPTANCES))
             raise ParameterError(f"acceptance must be {known}, not {self.acceptance!r}")
@@ -131,14 +132,14 @@ class GenerateOptions(SamplingParams):
             if value is not None and not isinstance(value, Mapping):
                 raise ParameterError(f"{name} must be a mapping, not {value!r}")
         if not isinstance(self.stop, Sequence) or not all(isinstance(s, str) and s for s in self.stops):
-            raise ParameterError(f"stop must be a non-empty text or several of them, not {self.stop!r}")
+            raise ParameterError(f"stop must be a non-empty string or several of them, not {self.stop!r}")
         sampling.validate(self.sampling, vocab_size)
         if self.min_tokens > self.max_tokens:
             raise ParameterError(
                 f"min_tokens ({self.min_tokens}) must not be above max_tokens ({self.max_tokens})"
             )
         if self.raw and self.system is not None:
-            raise ParameterError("system needs the chat template, which raw=True leaves out")
+            raise ParameterError("system needs the chat template, but raw=True disables it")
 
 
 def _default(each: Field[Any]) -> Any:
@@ -146,7 +147,7 @@ def _default(each: Field[Any]) -> Any:
 
 
 def _listed() -> list[Field[Any]]:
-    """The options as people see them: those of sampling last."""
+    """The options in the order of the documentation: those of sampling last."""
     sampling_names = {each.name for each in fields(SamplingParams)}
     return sorted(fields(GenerateOptions), key=lambda each: each.name in sampling_names)
 

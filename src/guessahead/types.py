@@ -1,7 +1,7 @@
-"""Values that travel between the layers: texts, drafts, and what drafters and engines are asked.
+"""Values passed between the layers: requests, drafts, verdicts and results.
 
-All of them are frozen. Token ids are int32 arrays; a tree is a list of parents, and a chain is a tree
-that needs no list. See docs/how-it-works.md for one step told in full.
+All of them are frozen. Token ids are int32 arrays; a tree is a list of parents, and a chain is a tree that
+needs no list. docs/how-it-works.md describes one step in full.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ EMPTY_IDS.setflags(write=False)
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How `choose` turns logits into a token. The defaults are greedy decoding.
+    """The parameters with which `choose` turns logits into a token. The defaults are greedy decoding.
 
     temperature: 0 = greedy (anything below 1e-4 is treated as 0, so tiny values cannot overflow).
     top_k: keep the k most likely tokens; 0 = all.
-    top_p: keep the smallest most likely set whose probability reaches top_p, in (0, 1].
+    top_p: keep the smallest set of most likely tokens whose probability reaches top_p, in (0, 1].
     min_p: drop tokens less likely than min_p times the most likely one, in [0, 1].
     repetition_penalty: > 0; logits of tokens in prompt or output are divided (if positive) or multiplied
         by it.
@@ -40,7 +40,7 @@ class SamplingParams:
         in [-2, 2].
     logit_bias: token id -> value added to its logit; -inf (or -100 and below) bans the token.
     min_tokens: end-of-sequence tokens are banned until this many output tokens exist.
-    seed: of the sampling noise; None = a fresh one for each generation.
+    seed: seed of the sampling noise; None = a fresh one for each generation.
     """
 
     temperature: float = 0.0
@@ -56,20 +56,20 @@ class SamplingParams:
 
 
 Gamma = int | Literal["auto"]
-"""Guesses per step: a number, or "auto" where the controller decides."""
+"""Guesses per step: a number, or "auto" if the controller decides."""
 
 Acceptance = Literal["identical", "rejection"]
-"""How guesses are accepted: with plain decoding's text, or only its distribution (core/rejection.py)."""
+"""Whether guesses keep the text of plain decoding, or only its distribution (core/rejection.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A generation that is wanted.
+    """A request for one generation.
 
     prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is made. max_tokens: at least 1.
-    gamma: guesses per step; "auto" = as many as pay, and then at most max_draft, if given.
-    stops: texts that end the generation.
-    logprobs: None, or how many alternatives to report per token.
+    gamma: guesses per step; "auto" = the controller decides, up to max_draft if given.
+    stops: strings that end the generation.
+    logprobs: number of alternatives to report per token; None = no log-probabilities.
     trace: keep a record of every step (core/trace.py).
     """
 
@@ -86,7 +86,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one step adds. text: may lag behind the tokens (half a character, the start of a stop string).
+    """The output of one step. text: may lag behind the tokens (half a character, the start of a stop string).
 
     origins: for each token the name of the drafter that guessed it, or "target".
     """
@@ -129,11 +129,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceContext:
-    """All that `choose` needs beside the logits: the chosen token is a pure function of both.
+    """Everything that `choose` needs besides the logits: the chosen token is a pure function of both.
 
     params: with the resolved seed, if they sample.
-    history: the committed tokens, prompt included, up to and with the last one. The token chosen after
-        row r sees history + the tokens on the path to r.
+    history: all committed tokens, prompt included. The choice after row r depends on history + the tokens on
+        the path to r.
     prompt_length: how many tokens of history are the prompt (the rest is output).
     eos_ids: banned while fewer than params.min_tokens output tokens exist.
     stream: index of the noise stream: 0, or the number of the completion when several share a seed.
@@ -149,9 +149,8 @@ class ChoiceContext:
 class Draws(Protocol):
     """Random numbers of one generation. Each (use, start, depth) has one, independent of all others.
 
-    use: what it is for (core/rejection.py). start: tokens committed when the step began; depth: the guess of
-    the draft, from 0. No two steps begin at the same length, so a guess that was dropped leaves no trace in a
-    later one.
+    use: its purpose (core/rejection.py). start: tokens committed when the step began; depth: the guess of
+    the draft, from 0. No two steps begin at the same length, so a dropped guess does not affect a later one.
     """
 
     def pick(self, use: int, weights: Float64, start: int, depth: int) -> int:
@@ -163,12 +162,12 @@ class Draws(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When a drafter that takes time for each guess stops, as data, so that native code can apply it.
+    """When a drafter that needs time for each guess stops, as data, so that native code can apply it.
 
-    After n guesses it goes on while the path probability, which is the probability that all n are right,
-    is above least_path_probability[n]; past the end of that array it stops.
-    calibration: what a stated probability is worth: float[2][SIZE + 1], for the first guess and for later
-        ones, by the stated probability in steps of 1 / SIZE. Empty = the stated one.
+    After n guesses it continues while the path probability (that all n are right) is above
+    least_path_probability[n]; at the end of that array it stops.
+    calibration: the measured probability for each stated one: float[2][SIZE + 1], for the first guess and for
+        later ones, by the stated probability in steps of 1 / SIZE. Empty = use the stated one.
     """
 
     least_path_probability: tuple[float, ...]
@@ -182,21 +181,21 @@ class StopRule:
         return table[int(min(max(probability, 0.0), 1.0) * (len(table) - 1))]
 
     def goes_on(self, path_probability: float, num_guesses: int) -> bool:
-        """Whether another guess is worth its time after `num_guesses` guesses."""
+        """Whether to make another guess after `num_guesses` guesses."""
         least = self.least_path_probability
         return num_guesses < len(least) and path_probability > least[num_guesses]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a drafter is asked.
+    """A request to a drafter.
 
     context: the committed tokens, the last one pending, and how the target will choose.
-    budget: most guesses, at least 1.
+    budget: maximum number of guesses, at least 1.
     stop: when to stop before the budget is reached; None = never.
-    least_probability: a guess less likely than this, with all above it, cannot pay now.
-    draws: the random numbers with which each guess is sampled from its distribution; None = guesses by any
-        rule (see core/rejection.py).
+    least_probability: a guess whose path probability is below this cannot pay now.
+    draws: the random numbers with which each guess is sampled from its distribution; None = the drafter may
+        guess by any rule (see core/rejection.py).
     """
 
     context: ChoiceContext
@@ -208,16 +207,15 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a drafter proposes after the last committed token.
+    """The guesses of a drafter after the last committed token.
 
     token_ids: n guessed tokens; n == 0 is legal and makes the step a plain step.
     parents: parent node of each node, -1 = the last committed token, parents[i] < i; None = a chain.
     probabilities: the drafter's estimate that a node is right given that its parent is (for the controller).
-    origins: name of the drafter that guessed each node, where several were merged; None = the one that
-        proposed.
-    distributions: of sampled guesses, for acceptance "rejection" (core/rejection.py): for each the
-        distribution q that it was sampled from, after all filters, float64[vocab or less]. Such a draft is a
-        chain, and is verified whole. None = guesses that were not sampled.
+    origins: name of the drafter of each node, if several drafts were merged; None = the one that proposed.
+    distributions: for each sampled guess, with acceptance "rejection" (core/rejection.py), the distribution q
+        that it was sampled from, after all filters, float64[vocab or less]. Such a draft is a chain and is
+        verified as a whole. None = the guesses were not sampled.
     """
 
     token_ids: Int32 = field(default_factory=lambda: EMPTY_IDS)
@@ -236,11 +234,11 @@ NO_DRAFT = Draft()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the target made of a draft.
+    """The result of verifying a draft.
 
     path: the accepted nodes, root to leaf (indices into the draft).
-    token_ids: the tokens of those nodes, then exactly one token chosen by the target: the correction
-        where the draft went wrong, or the bonus where all of it was right. len(token_ids) == len(path) + 1.
+    token_ids: the tokens of those nodes, then exactly one token chosen by the target: the correction of the
+        first wrong guess, or the bonus if all were right. len(token_ids) == len(path) + 1.
     num_tested: how many guesses the target tested: the accepted ones, plus the first rejected one if a
         guess stood where the target chose something else. alpha = accepted / tested.
     """

@@ -55,7 +55,7 @@ def log(x: Float64) -> Float64:
 
 
 def uniforms(seed: int, stream: int, position: int, token_ids: npt.ArrayLike) -> Float64:
-    """The u of step 4 of sampling.py, float64[n], uniform in the open interval (0, 1)."""
+    """float64[n]: the u of step 4 of sampling.py, uniform in the open interval (0, 1)."""
     a = _mix(_mix(_mix(int(seed) + _GOLDEN) + (int(stream) + 1) * _GOLDEN) + (int(position) + 1) * _GOLDEN)
     key_0, key_1 = np.uint64(_mix(a + _GOLDEN)), np.uint64(_mix(a + 2 * _GOLDEN))
     x: UInt64 = (np.atleast_1d(np.asarray(token_ids, np.uint64)) + np.uint64(1)) * np.uint64(_GOLDEN) + key_0

@@ -1,19 +1,18 @@
-"""The classic rule: guesses are sampled and accepted at random; only the distribution of the text is kept.
+"""Rejection sampling: guesses are accepted at random, so that only the distribution of the text is kept.
 
-A guess x that was sampled from q is accepted with probability min(1, p(x) / q(x)), p being the distribution
-of the target after all filters. The first one that is not accepted is replaced by a sample from max(p - q,
-0), normalised, and the guesses behind it are dropped. What comes out is distributed as p, whatever q is, and
-a guess is accepted with probability sum of min(p, q), the most that any rule reaches. (Leviathan, Kalman,
-Matias 2023, algorithm 1 and theorem 3.5; Chen et al. 2023, algorithm 2.)
+A guess x that was sampled from q is accepted with probability min(1, p(x) / q(x)), where p is the
+distribution of the target after all filters. The first rejected guess is replaced by a sample from max(p - q,
+0), normalised, and the guesses after it are dropped. The result is distributed as p for any q, and a guess is
+accepted with probability sum of min(p, q), the maximum for any rule. (Leviathan, Kalman, Matias 2023,
+algorithm 1 and theorem 3.5; Chen et al. 2023, algorithm 2.)
 
-It holds only if a guess, once sampled, is tested: a drafter or controller that drops one because of what it
-is shifts the distribution. So a sampled draft is a chain that is verified whole, and how far to draft is
-decided before each sample. A guess that was not sampled has q = 1: it is accepted with probability p(x),
-else replaced by a sample from the rest of p. Sampling from p and looking whether the guess came out does
-both at once, and that is what `choose` does; so drafts without `distributions` are left to it, trees
-included.
+This holds only if every sampled guess is tested: dropping one because of its value would change the
+distribution. So a sampled draft is a chain that is verified as a whole, and the decision to go on is made
+before each sample. A guess that was not sampled has q = 1: it is accepted with probability p(x), else
+replaced by a sample from the rest of p. Sampling from p and comparing the sample with the guess does both,
+and that is what `choose` does; so it judges drafts without `distributions`, trees included.
 
-Greedy settings leave nothing to sample, and this rule is then not used.
+With greedy settings nothing is sampled, and this rule is not used.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 IDENTICAL: Final[Acceptance] = "identical"
 REJECTION: Final[Acceptance] = "rejection"
 ACCEPTANCES: Final[tuple[Acceptance, ...]] = (IDENTICAL, REJECTION)
-"""The ways of acceptance: the text of plain decoding, or only its distribution."""
+"""The values of `acceptance`: keep the text of plain decoding, or only its distribution."""
 
 
 class Use(IntEnum):
-    """What a random number is for. Each has numbers of its own, and `choose` has others."""
+    """The purpose of a random number. Each purpose has numbers independent of the others and of `choose`."""
 
     GUESS = 1
     TEST = 2
@@ -48,7 +47,7 @@ class Use(IntEnum):
 
 
 class HashDraws:
-    """The draws of one generation: a function of its seed, as the noise of `choose` is."""
+    """The random numbers of one generation: a function of its seed, as the noise of `choose` is."""
 
     def __init__(self, context: ChoiceContext) -> None:
         self._seed, self._stream = sampling.resolved_seed(context), context.stream
@@ -56,7 +55,7 @@ class HashDraws:
     def pick(self, use: int, weights: Float64, start: int, depth: int) -> int:
         reached = np.cumsum(weights)
         index = int(np.searchsorted(reached, self._uniform(use, start, depth) * reached[-1], side="right"))
-        # A number that rounds to the whole sum belongs to the last index that has any weight.
+        # A number that rounds to the whole sum belongs to the last index with a weight above 0.
         return min(index, int(np.searchsorted(reached, reached[-1])))
 
     def passes(self, use: int, probability: float, start: int, depth: int) -> bool:
@@ -68,20 +67,20 @@ class HashDraws:
 
 
 class RejectionJudge:
-    """Judges sampled drafts by the classic rule; others as `choose` does."""
+    """The Judge for sampled drafts: rejection sampling. Other drafts are judged as `choose` does."""
 
-    needs_all_logits = False  # sampled drafts come with all logits in any case
+    needs_all_logits = False  # a sampled draft gets all logits in any case
 
     def __init__(self, draws: Draws) -> None:
         self._draws = draws
 
     def chosen(self, draft: Draft, context: ChoiceContext, output: PassOutput, last: int) -> Int32:
-        """As core/step.py's Judge. Raises StateError for a sampled draft that cannot be judged."""
+        """See `Judge` in core/step.py. Raises StateError for a sampled draft that is malformed."""
         if draft.distributions is None:
             return output.chosen[last:]
         logits, token_ids = output.logits, draft.token_ids
         if draft.parents is not None or len(draft.distributions) != len(draft) or logits is None:
-            raise StateError("a sampled draft is a chain with one distribution for each guess")
+            raise StateError("a sampled draft must be a chain with one distribution for each guess")
         chosen = np.full(len(draft) + 1, -1, np.int32)
         start = len(context.history)
         for depth, q in enumerate(draft.distributions):
@@ -95,11 +94,11 @@ class RejectionJudge:
 
 
 def _judge(guess: int, p: Float64, q: Float64, draws: Draws, place: tuple[int, int]) -> int:
-    """The guess if it is kept, else its replacement. p: float64[vocab], q: the same or shorter."""
+    """The guess if it is accepted, else its replacement. p: float64[vocab], q: the same or shorter."""
     if draws.passes(Use.TEST, p[guess] / q[guess], *place):
         return guess
     rest = p.copy()
     rest[: len(q)] -= q
     rest = np.maximum(rest, 0.0)
-    # Where p and q are the same but for rounding, nothing may be left, nor does it matter what is taken.
+    # If p and q are equal up to rounding, the rest may be 0; sampling from p is then right.
     return draws.pick(Use.REPLACEMENT, rest if rest.any() else p, *place)

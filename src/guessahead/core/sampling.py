@@ -1,9 +1,9 @@
-"""`choose`: from a row of logits to one token. The parameters' ranges, and the plain twin of the native rule.
+"""`choose`: one token from a row of logits, and the allowed ranges of its parameters.
 
 The rule is a pure function of the logits and of a `ChoiceContext`, so verification applies it along a drafted
-path and finds exactly what plain decoding would have chosen. This file is its definition: native/choose
-skips work, but yields the same token for every row, to the bit. All arithmetic is float64 (IEEE 754, round
-to nearest even), each operation is rounded by itself, and `exp` and `log` are those of exact_math.py.
+path and finds exactly what plain decoding would have chosen. This file is its definition; native/choose skips
+work, but returns the same token for every row. All arithmetic is float64 (IEEE 754, round to nearest even),
+each operation is rounded by itself, and `exp` and `log` are those of exact_math.py.
 
 History H = context.history + path; output = H[prompt_length:]; position = len(H), the index of the new token.
 Ids outside the row (in history, biases or eos_ids) are ignored.
@@ -59,7 +59,7 @@ _WEIGHTLESS = 30.0  # exp(-30) * 2**WEIGHT_BITS rounds to 0: top_p never needs s
 
 
 def validate(params: SamplingParams, vocab_size: int) -> None:
-    """Raise ParameterError, one line that names parameter, value and range, if anything is out of range."""
+    """Raise ParameterError, one line with parameter, value and range, if a parameter is out of range."""
     _number("temperature", params.temperature, 0.0, 100.0)
     _integer("top_k", params.top_k, 0, 2**31 - 1)
     _number("top_p", params.top_p, 0.0, 1.0, above_low=True)
@@ -76,12 +76,12 @@ def validate(params: SamplingParams, vocab_size: int) -> None:
 
 
 def is_greedy(params: SamplingParams) -> bool:
-    """Whether the choice is the plain arg max, so that no noise and no seed is involved."""
+    """Whether the choice is the plain arg max, which needs neither noise nor seed."""
     return params.temperature < GREEDY_BELOW or params.top_k == 1
 
 
 def choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32 = ()) -> int:
-    """The token that follows context.history + path, given its float32[vocab] logits. See the module's text.
+    """The token after context.history + path, given its logits, float32[vocab] (see the module docstring).
 
     Raises ParameterError for an empty row, StateError if the choice samples and its seed is not resolved.
     """
@@ -102,7 +102,7 @@ def choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | In
 
 
 def probabilities(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32 = ()) -> Float64:
-    """float64[vocab]: how likely `choose` takes each token, over all seeds; greedy: 1 for one of them."""
+    """float64[vocab]: the probability of each token over all seeds of `choose`; greedy: 1 for one token."""
     history = np.concatenate([context.history, np.asarray(path, np.int32)])
     logits, _ = _adjusted(logits_row, context, history)
     result = np.zeros(len(logits_row), np.float64)
@@ -145,9 +145,9 @@ def softmax_weights(distance: Float64) -> Int64:
 
 
 def resolved_seed(context: ChoiceContext) -> int:
-    """The seed of a choice that samples. Raises StateError where there is none yet."""
+    """The seed of a choice that samples. Raises StateError if it is not resolved yet."""
     if context.params.seed is None:
-        raise StateError("choose: params.seed is None; draw a seed before the first token is chosen")
+        raise StateError("choose: params.seed is None; set a seed before the first token is chosen")
     return context.params.seed
 
 
@@ -158,7 +158,7 @@ def _adjusted(row: Float32, context: ChoiceContext, history: Int32) -> tuple[Flo
     output = history[context.prompt_length :]
     seen = np.unique(_inside(history, vocab_size))
     value = logits[seen]
-    with np.errstate(over="ignore"):  # a tiny penalty may reach inf, which ends as MAX_LOGIT
+    with np.errstate(over="ignore"):  # a tiny penalty may give inf, which is clipped to MAX_LOGIT
         value = np.where(value > 0.0, value / params.repetition_penalty, value * params.repetition_penalty)
     count = np.bincount(_inside(output, vocab_size), minlength=vocab_size)[seen]
     penalty = params.frequency_penalty * count + params.presence_penalty
@@ -190,7 +190,7 @@ def _in_order(logits: Float64, highest: np.float64, params: SamplingParams) -> I
 
 
 def _filtered(logits: Float64, order: Int64, params: SamplingParams) -> tuple[Int64, Float64]:
-    """Step 3: the ids that top-k, top-p and min-p leave, in order, and their distances d."""
+    """Step 3: the ids that top-k, top-p and min-p keep, in order, and their distances d."""
     kept = order[: params.top_k] if params.top_k > 0 else order
     distance = (logits[kept] - logits[kept].max()) * (1.0 / params.temperature)
     if params.top_p < 1.0:

@@ -1,4 +1,4 @@
-"""The state of one generation between steps: its tokens, its text, and where it ends."""
+"""The state of one generation between steps: its tokens, its text and its end."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from guessahead.types import Draft, Float32, Int32, Request, TokenLogprob, Verdict
 
 TARGET: Final = "target"
-"""Origin of the tokens that the target chose and no drafter guessed."""
+"""The origin of tokens that were not guessed by a drafter."""
 
 
 class TextStream(Protocol):
-    """Tokens to text, as they come (text/stream.py)."""
+    """Converts tokens to text as they are generated (text/stream.py)."""
 
     @property
     def stopped(self) -> bool:
         """Whether a stop string is complete."""
 
     def add(self, token_id: int) -> str:
-        """The text that is certain now."""
+        """The text that is final now."""
 
     def finish(self) -> str:
-        """What was held back."""
+        """The text that was held back."""
 
 
 class NoText:
@@ -62,7 +62,7 @@ class GenerationState:
         drafter: str,
         note: str = "",
     ) -> None:
-        """drafter, note: its name, and how it works here. Raises PromptError as `Runner.stream`."""
+        """drafter, note: its name, and its variant. Raises PromptError, see `Runner.stream`."""
         num_prompt = len(request.prompt_ids)
         room = info.context_length - num_prompt
         if num_prompt == 0:
@@ -78,7 +78,7 @@ class GenerationState:
         self.request, self._info, self._drafter, self._note = request, info, drafter, note
         self._limit = min(request.max_tokens, room)
         self._limit_reason = "length" if request.max_tokens <= room else "context"
-        # Each position is written once, so that views of it that were handed out stay true.
+        # Each position is written once, so that earlier views of this array stay valid.
         self._tokens = np.zeros(num_prompt + self._limit, np.int32)
         self._tokens[:num_prompt] = request.prompt_ids
         self._num_prompt = self._num_tokens = num_prompt
@@ -98,7 +98,7 @@ class GenerationState:
 
     @property
     def has_output(self) -> bool:
-        """Whether a token was generated already."""
+        """Whether a token has been generated."""
         return self._num_tokens > self._num_prompt
 
     @property
@@ -107,7 +107,7 @@ class GenerationState:
 
     @property
     def budget(self) -> int:
-        """Most guesses that make sense now: a step emits one token more than it accepts guesses."""
+        """Maximum number of guesses now: a step emits one token more than it accepts guesses."""
         still_wanted = self._limit - (self._num_tokens - self._num_prompt)
         return min(still_wanted - 1, self._info.max_rows - 1)
 
@@ -123,10 +123,10 @@ class GenerationState:
         full: Verdict,
         logits: Mapping[int, Float32] | None,
     ) -> tuple[Verdict, Chunk]:
-        """Take in the tokens of a verdict up to the one that ends the text; returns what was taken.
+        """Commit the tokens of a verdict up to the one that ends the text; returns the committed part.
 
-        chosen: the target's choices that led to it. logits: of the rows. The earliest event decides how the
-        generation ends.
+        chosen: the target's choices behind the verdict. logits: of the rows. The earliest event decides how
+            the generation ends.
         """
         text, num_taken, wanted = "", 0, full.token_ids.tolist()
         for token_id in wanted:
@@ -154,13 +154,13 @@ class GenerationState:
         return verdict, chunk
 
     def time(self, seconds: StepSeconds, num_passes: int, why: dict[str, object] | None) -> None:
-        """Note how long the step took that was just committed. why: the policy's reasons, for the trace."""
+        """Record the times of the step that was just committed. why: the policy's reasons, for the trace."""
         self._recorder.time(seconds, num_passes)
         if self._trace is not None:
             self._trace.time(seconds, why)
 
     def generation(self) -> Generation:
-        """The result, once `finish_reason` is known."""
+        """The result. Raises StateError while `finish_reason` is None."""
         request = self.request
         if self.finish_reason is None:
             raise StateError("the generation has not ended yet")
@@ -182,7 +182,7 @@ class GenerationState:
         )
 
     def _take(self, token_id: int) -> str:
-        """Commit one token; sets finish_reason if it ends the text. Returns the text that is certain now."""
+        """Commit one token; sets finish_reason if it ends the text. Returns the text that is final now."""
         self._tokens[self._num_tokens] = token_id
         self._num_tokens += 1
         if token_id in self._eos_ids:
@@ -196,7 +196,7 @@ class GenerationState:
         return text
 
     def _origins(self, draft: Draft, nodes: list[int]) -> tuple[str, ...]:
-        """Of the tokens of these nodes, and of the one behind them."""
+        """The origins of the tokens of these nodes, and of the token after them."""
         if not nodes:
             return (TARGET,)
         named = draft.origins

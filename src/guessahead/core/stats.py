@@ -1,6 +1,6 @@
-"""Counters of one generation, and what follows from them.
+"""Counters of one generation, and rates derived from them.
 
-The words: alpha = accepted / tested guesses (guesses after the first wrong one are untested). tau = tokens
+Terms: alpha = accepted / tested guesses (guesses after the first wrong one are untested). tau = tokens
 per target pass, counted after the prompt's own pass. c = time of a draft pass over that of a one-row target
 pass. v = time of a verifying pass over that of a one-row target pass.
 """
@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Raw counters; every rate is derived. Times are seconds, without what the reader does between steps.
+    """Counters of one generation; every rate is derived. Times are in seconds, without those of the caller
+    between steps.
 
-    gamma: guesses per step, or "auto" where the controller decided.
+    gamma: guesses per step, or "auto" if the controller decided.
     num_tokens: tokens emitted. num_prompt_passes, num_passes: target passes of the first step (the prompt),
         and of all later ones.
     num_steps: steps after the first one. num_drafted, num_tested, num_accepted: guesses proposed, looked at
@@ -25,8 +26,8 @@ class Stats:
     prompt_seconds: from the start to the first token. propose_seconds, forward_seconds, rest_seconds: the
         later steps, split into the drafter's part, the target's passes, and all else.
     bytes_per_pass: weight bytes that one target pass reads.
-    num_kept_tokens: tokens of the prompt that were cached already (see `LanguageModel.session`).
-    note: how the drafter works here, where there are several ways ("another tokenizer: drafts as text").
+    num_kept_tokens: prompt tokens that were already in the cache (see `LanguageModel.session`).
+    note: the variant of the drafter, if it has several ("another tokenizer: drafts as text").
     """
 
     drafter: str
@@ -52,7 +53,7 @@ class Stats:
 
     @property
     def num_decoded(self) -> int:
-        """Tokens emitted after the first one, which is the prompt pass's."""
+        """Tokens emitted after the first one, which comes from the prompt's pass."""
         return max(self.num_tokens - 1, 0)
 
     @property
@@ -87,16 +88,16 @@ class Stats:
 
     @property
     def gb_per_second(self) -> float | None:
-        """Weight bytes read per second of target passes, in 1e9 bytes: to compare with the memory's limit."""
+        """Weight bytes read per second of target passes, in 1e9 bytes (the limit is the memory bandwidth)."""
         return _ratio(self.bytes_per_pass * self.num_passes / 1e9, self.forward_seconds)
 
     @property
     def num_sweeps_saved(self) -> int:
-        """How many more passes plain decoding would have needed."""
+        """The number of additional passes that plain decoding would have needed."""
         return self.num_decoded - self.num_passes
 
     def to_dict(self) -> dict[str, Any]:
-        """Counters and rates under their names, ready for JSON (a rate without data is None)."""
+        """Counters and rates by name, ready for JSON (a rate without data is None)."""
         counters = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
         rates = {name: getattr(self, name) for name in _RATES}
         return counters | rates | {"alpha_at": list(self.alpha_at)}
@@ -146,7 +147,7 @@ class StepCounts:
 
 
 class Recorder:
-    """Keeps what every step of one generation counted and took; all sums are made at the end."""
+    """Records counts and times of every step of one generation; sums are computed at the end."""
 
     def __init__(self) -> None:
         self._counts: list[StepCounts] = []
@@ -154,11 +155,11 @@ class Recorder:
         self._num_passes: list[int] = []
 
     def count(self, counts: StepCounts) -> None:
-        """A step that was committed; the first one is the prompt's."""
+        """Add a committed step; the first one is the prompt's."""
         self._counts.append(counts)
 
     def time(self, seconds: StepSeconds, num_passes: int) -> None:
-        """How long that step took, in how many passes of the target."""
+        """Add the time of that step and its number of target passes."""
         self._seconds.append(seconds)
         self._num_passes.append(num_passes)
 
@@ -171,7 +172,7 @@ class Recorder:
         bytes_per_pass: int,
         note: str = "",
     ) -> Stats:
-        """Everything counted so far."""
+        """The statistics so far."""
         prompt, later = self._counts[:1], self._counts[1:]
         seconds, tested = self._seconds[1:], [step.num_tested for step in later]
         lengths = [0] * (max((step.num_accepted for step in later), default=-1) + 1)

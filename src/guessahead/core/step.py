@@ -1,9 +1,9 @@
-"""One sequence's turn: propose, verify, commit. It has no loop and no clock; a runner has both.
+"""The step of one sequence: propose, verify, commit. The loop and the clock are in the runner.
 
-With N committed tokens the cache holds N - 1; the last one is *pending* and is fed by the next pass, with
-the guesses behind it. So the rows of a step are the committed tokens that the cache lacks, then the draft.
-For the first step those are the whole prompt, and for plain decoding the draft is always empty; neither is a
-case of its own.
+With N committed tokens the cache holds N - 1; the last one is *pending* and enters with the next pass,
+followed by the guesses. So the rows of a step are the committed tokens that the cache lacks, then the draft.
+In the first step these tokens are the whole prompt, and in plain decoding the draft is always empty; neither
+is a special case.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from guessahead.types import Ask, ChoiceContext, Draft, Float32, Int32, Verdict
 
 NOTHING_YET: Final = Chunk("", (), ())
-"""What a pass over a part of the prompt adds."""
+"""The output of a pass over a part of the prompt."""
 
 
 class Judge(Protocol):
-    """Says what the target wants after each row of a draft."""
+    """Gives the target's token after each row of a draft."""
 
     needs_all_logits: bool
 
     def chosen(self, draft: Draft, context: ChoiceContext, output: PassOutput, last: int) -> Int32:
         """int32[n + 1]: the choice after the last committed token, which is row `last`, then after each node.
 
-        -1 where none is needed: behind the first guess that is not the choice.
+        -1 where none is needed: after the first wrong guess.
         """
 
 
 class ChooseJudge:
-    """The default: what `choose` yields along the draft, so that the text is plain decoding's own."""
+    """The default Judge: the result of `choose` along the draft, as in plain decoding."""
 
     needs_all_logits = False
 
@@ -52,7 +52,7 @@ CHOOSE: Final = ChooseJudge()
 
 
 class StepDrafter(Protocol):
-    """What a step tells a drafter (drafters/base.py)."""
+    """The part of a drafter that a step uses (drafters/base.py)."""
 
     needs_hidden: tuple[int, ...]
 
@@ -60,7 +60,7 @@ class StepDrafter(Protocol):
 
 
 class HiddenRecorder:
-    """A StepDrafter that guesses nothing and keeps the hidden states of all positions, in order."""
+    """A StepDrafter that makes no guesses and stores the hidden states of all positions, in order."""
 
     def __init__(self, layers: tuple[int, ...]) -> None:
         self.needs_hidden = layers
@@ -72,7 +72,7 @@ class HiddenRecorder:
 
 
 class Step:
-    """The turn of one sequence, again and again: `ask` until None, `rows`, `take`, `learn`."""
+    """The steps of one sequence; each calls `ask` until it returns None, then `rows`, `take`, `learn`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Step:
     ) -> None:
         self._state, self._sequence = state, sequence
         self._drafter, self._policy, self._judge = drafter, policy, judge
-        self._context: ChoiceContext | None = None  # of the step that is being proposed
+        self._context: ChoiceContext | None = None  # of the current step
         self._draft = NO_DRAFT
         self._rows: Rows | None = None
         self._num_cached = 0  # tokens in the cache before the pass
@@ -95,9 +95,9 @@ class Step:
         self._hidden: HiddenStates | None = None
 
     def ask(self) -> tuple[Proposer, Ask] | None:
-        """The next drafter to ask for guesses, and the question; None = the draft is ready.
+        """The next drafter to call for guesses, and its request; None = the draft is ready.
 
-        Nobody is asked before the first token: it must not come later than plain decoding's.
+        The first step makes no guesses, so the first token comes as early as in plain decoding.
         """
         if self._context is None:
             self._context = self._state.context()
@@ -112,12 +112,13 @@ class Step:
         return asked
 
     def answer(self, draft: Draft, seconds: float) -> None:
-        """What came back from the last `ask`, and how long it took."""
+        """Take the guesses for the last `ask`, and the time they took."""
         self._policy.answer(draft, seconds)
 
     def rows(self, max_rows: int | None = None) -> Rows:
-        """The committed tokens that the cache lacks, then the draft; a first part of a prompt that is longer
-        than max_rows.
+        """The rows of the next pass: the committed tokens that the cache lacks, then the draft.
+
+        If they are more than max_rows, the first part of the committed tokens.
         """
         context, draft, length = self._context, self._draft, self._sequence.length
         assert context is not None, "ask comes before rows"
@@ -148,7 +149,7 @@ class Step:
         return self._rows
 
     def take(self, output: PassOutput) -> Chunk:
-        """Verify the draft by the pass, and commit what the target agrees with and its own next token."""
+        """Verify the draft by the pass; commit the accepted guesses and the target's next token."""
         rows, context, draft, state = self._rows, self._context, self._draft, self._state
         assert rows is not None
         assert context is not None
@@ -166,9 +167,9 @@ class Step:
         return chunk
 
     def learn(self, seconds: StepSeconds) -> None:
-        """Tell drafter and policy what became of the draft, and note the times; then the next step begins.
+        """Pass the verdict to drafter and policy, and record the times; then the next step begins.
 
-        After a pass over a part of the prompt there is nothing to tell yet.
+        After a pass over a part of the prompt there is no verdict yet.
         """
         if self._seconds is not None:
             seconds = self._seconds + seconds
@@ -188,11 +189,11 @@ class Step:
         self._draft, self._num_passes = NO_DRAFT, 0
 
     def carry(self, seconds: float) -> None:
-        """How long `learn` took, which counts to the next step."""
+        """Add the time that `learn` took to the next step."""
         self._carried = seconds
 
     def _note_hidden(self, hidden: Mapping[int, Float32] | None, first_guess: int, path: Int32) -> None:
-        """Keep the hidden states of the rows that stay: the committed ones, and the guesses on the path."""
+        """Keep the hidden states of the committed rows and of the guesses on the path."""
         if hidden is None:
             return
         if any(len(states) != first_guess + len(path) for states in hidden.values()):

@@ -18,13 +18,13 @@ class Trace:
 
     The document: model, drafter, gamma, acceptance, seed, prompt_token_ids, finish_reason, and steps, each
     with draft: token_ids, parents (-1 = the last committed token), confidence (the drafter's probability of
-    each guess) and origins (or None); rows: the tokens of the pass: committed ones that the cache lacked,
+    each guess) and origins (or None); rows: the tokens of the pass: the committed ones that the cache lacked,
     then the draft; num_committed_rows: how many of the rows are committed; chosen: the target's choice after
     each row, -1 where none was needed; path: the accepted draft nodes that were emitted; token_ids, origins:
-    all tokens emitted, and the drafter that guessed each ("target": none did); kind: "plain" (no guesses),
+    all tokens emitted, and the drafter that guessed each ("target": not guessed); kind: "plain" (no guesses),
     "correction" (the last token replaces a wrong guess), "bonus" (all guesses on the path were right and the
     last token comes on top), "cut" (the text ended within the guesses); seconds: propose, forward, rest;
-    why: where the controller decided: what it weighed (controller/controller.py).
+    why: if the controller decided, its reasons (controller/controller.py).
     """
 
     def __init__(self, request: Request, model: str, drafter: str, seed: int) -> None:
@@ -32,7 +32,7 @@ class Trace:
         self._steps: list[dict[str, Any]] = []
 
     def add(self, rows: Rows, draft: Draft, chosen: Int32, full: Verdict, chunk: Chunk) -> None:
-        """One step that was committed; full: the verdict on `chosen`, before the text ended in it."""
+        """Add a committed step. full: the verdict on `chosen`, before it was cut at the end of the text."""
         num_emitted = len(chunk.token_ids)
         num_committed = len(rows.token_ids) - len(draft)
         probabilities = draft.probabilities
@@ -55,7 +55,7 @@ class Trace:
         )
 
     def time(self, seconds: StepSeconds, why: Mapping[str, Any] | None) -> None:
-        """How long the last step took, and why it guessed what it guessed."""
+        """Add the times of the last step, and the reasons for its guesses."""
         self._steps[-1]["seconds"] = {
             "propose": seconds.propose,
             "forward": seconds.forward,
@@ -65,7 +65,7 @@ class Trace:
             self._steps[-1]["why"] = why
 
     def document(self, finish_reason: str | None) -> Mapping[str, Any]:
-        """All of it."""
+        """The complete document."""
         request = self._request
         return {
             "model": self._model,

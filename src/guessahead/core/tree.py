@@ -1,7 +1,7 @@
-"""Draft trees: a list of parents, and what follows from it.
+"""Draft trees, as a list of parents.
 
-Node i hangs under node parents[i], or under the last committed token where parents[i] is -1. A chain is
-the tree whose node i hangs under i - 1, and needs no list (`Draft.parents` is None).
+The parent of node i is node parents[i], or the last committed token where parents[i] is -1. A chain is the
+tree in which the parent of node i is i - 1; it needs no list (`Draft.parents` is None).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ROOT = -1
 
 
 def parents_of(draft: Draft) -> Int32:
-    """int32[n]: the parent of every node, spelled out for a chain too."""
+    """int32[n]: the parent of every node, also for a chain."""
     if draft.parents is None:
         return np.arange(-1, len(draft) - 1, dtype=np.int32)
     return draft.parents
 
 
 def checked_parents(draft: Draft) -> Sequence[int]:
-    """The parent of every node. Raises ParameterError where the draft is not a tree.
+    """The parent of every node. Raises ParameterError if the draft is not a tree.
 
     A tree has one parent per node, each an earlier node or ROOT, and no token twice under one parent:
     two such nodes would be the same guess, and the path to accept would not be unique.
@@ -46,13 +46,13 @@ def checked_parents(draft: Draft) -> Sequence[int]:
 
 
 def children_of(draft: Draft) -> dict[tuple[int, int], int]:
-    """(parent node, token id) -> node. Raises ParameterError where the draft is not a tree."""
+    """The nodes by (parent node, token id). Raises ParameterError if the draft is not a tree."""
     guesses = zip(checked_parents(draft), draft.token_ids.tolist(), strict=True)
     return {guess: node for node, guess in enumerate(guesses)}
 
 
 def depths(draft: Draft) -> Int32:
-    """int32[n]: how many nodes the path to each node has; 1 for a guess of the next token."""
+    """int32[n]: the number of nodes on the path to each node; 1 for a guess of the next token."""
     result = np.zeros(len(draft), np.int32)
     for node, parent in enumerate(parents_of(draft).tolist()):
         result[node] = 1 if parent == ROOT else result[parent] + 1
@@ -60,7 +60,7 @@ def depths(draft: Draft) -> Int32:
 
 
 def height(draft: Draft) -> int:
-    """How many guesses stand one behind the other, on the longest path."""
+    """The number of guesses on the longest path."""
     return len(draft) if draft.parents is None else int(depths(draft).max(initial=0))
 
 
@@ -82,7 +82,7 @@ def draft_of(
 
 
 def path_to(draft: Draft, node: int) -> Int32:
-    """int32[depth]: the nodes from the root to `node`, both counted; empty for ROOT."""
+    """int32[depth]: the nodes from depth 1 to `node`, which is included; empty for ROOT."""
     parents = parents_of(draft)
     path = []
     while node != ROOT:
@@ -94,8 +94,8 @@ def path_to(draft: Draft, node: int) -> Int32:
 def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
     """One tree of at most `budget` nodes that holds the guesses of several drafts, as a trie.
 
-    Earlier drafts come first: where two drafts make the same guess, it is one node, credited to the earlier
-    one, with the higher of both probabilities (1 where a drafter states none).
+    Earlier drafts take precedence: a guess that two drafts share is one node with the origin of the earlier
+    one and the higher of both probabilities (1 if a drafter states none).
     """
     nodes: dict[tuple[int, int], int] = {}
     token_ids: list[int] = []
@@ -108,14 +108,14 @@ def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
             if parent not in own_to_merged:
                 continue  # its parent did not fit into the budget
             key = (own_to_merged[parent], int(draft.token_ids[node]))
-            sure = 1.0 if draft.probabilities is None else float(draft.probabilities[node])
+            probability = 1.0 if draft.probabilities is None else float(draft.probabilities[node])
             if key in nodes:
-                probabilities[nodes[key]] = max(probabilities[nodes[key]], sure)
+                probabilities[nodes[key]] = max(probabilities[nodes[key]], probability)
             elif len(token_ids) < budget:
                 nodes[key] = len(token_ids)
                 parents.append(key[0])
                 token_ids.append(key[1])
-                probabilities.append(sure)
+                probabilities.append(probability)
                 origins.append(draft.origins[node] if draft.origins else name)
             else:
                 continue

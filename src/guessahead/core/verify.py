@@ -1,8 +1,7 @@
-"""What the target makes of a draft. Pure functions.
+"""Verification of a draft by equality, as pure functions.
 
-The rule is equality. `choose` says which token the target wants after each row, greedy or sampled; a guess
-is right where it is that token. So the tokens that come out are those that the target would have chosen one
-by one, whatever was guessed.
+`choose` gives the target's token after each row, greedy or sampled. A guess is right if it equals that token.
+So the emitted tokens are those that the target would have chosen one by one, whatever was guessed.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from guessahead.types import EMPTY_IDS, Draft, Int32, Verdict
 
 
 def accept(draft: Draft, chosen: Int32) -> Verdict:
-    """Follow the target's choices through the draft until it chooses a token that nobody guessed.
+    """The verdict on a draft: follow the target's choices until it chooses a token that was not guessed.
 
     chosen: int32[n + 1]: the target's choice after the last committed token, then after each draft node;
-        -1 where none was computed (only rows on the chosen path are needed).
-    Raises ParameterError for a malformed draft, StateError where a choice that is needed is missing.
+        -1 if it was not computed (only rows on the chosen path are needed).
+    Raises ParameterError for a malformed draft, StateError if a required choice is missing.
     """
     if len(draft) == 0:  # a plain step
         if chosen[0] < 0:
@@ -45,10 +44,10 @@ def accept(draft: Draft, chosen: Int32) -> Verdict:
 
 
 def cut(verdict: Verdict, num_tokens: int) -> Verdict:
-    """The verdict as if the block had ended with its first `num_tokens` tokens.
+    """The verdict reduced to its first `num_tokens` tokens.
 
     The last token stays pending, as after every step, so the path is one shorter than the tokens; guesses
-    behind the cut count as untested.
+    after the cut count as untested.
     """
     if num_tokens >= len(verdict.token_ids):
         return verdict

@@ -1,4 +1,4 @@
-"""One turn of the loop: guess, one pass, verify and commit, learn. Every runner takes it."""
+"""One iteration of the loop of every runner: guess, run one pass, verify and commit, learn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def turn(engine: Engine, steps: Sequence[Step], clock: Callable[[], float]) -> list[Chunk]:
-    """One step of each sequence in one pass; what each of them adds to its text."""
+    """Run one step of each sequence in one pass; returns the chunk of each."""
     started = clock()
     # 1. Guess.
     for step in steps:
@@ -24,10 +24,10 @@ def turn(engine: Engine, steps: Sequence[Step], clock: Callable[[], float]) -> l
             draft = drafter.propose(ask)
             step.answer(draft, clock() - began)
     proposed = clock()
-    # 2. One pass over what the caches lack, and the guesses.
+    # 2. One pass over the tokens that the caches lack, and the guesses.
     outputs = engine.forward([step.rows() for step in steps])
     forwarded = clock()
-    # 3. Keep the guesses that the target agrees with, and its own next token.
+    # 3. Commit the accepted guesses, and the target's own next token.
     chunks = [step.take(output) for step, output in zip(steps, outputs, strict=True)]
     committed = clock()
     # 4. Learn.

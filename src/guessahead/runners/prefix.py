@@ -1,4 +1,4 @@
-"""The cache of one generation kept for the next: what both texts begin with is not read again."""
+"""The cache of one generation, kept for the next: the common beginning of both texts is not read again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class KeptPrefix:
-    """Hands the sequence of the last generation to the next one, cut where its text first differs.
+    """Keeps the sequence of the last generation for the next one, cut at the first difference of their texts.
 
-    A cached token yields the same bits however it got there (row independence), so no output depends on it.
-    While one generation has the sequence, another one starts with an empty sequence of its own.
+    A cached token has the same bits however it was computed (row independence), so no output depends on it.
+    While one generation uses the sequence, another one starts with an empty sequence.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -27,7 +27,7 @@ class KeptPrefix:
         self._token_ids = EMPTY_IDS
 
     def take(self, prompt_ids: Int32) -> SequenceState:
-        """A sequence that holds a part of the prompt: at most all but its last token, which must be fed."""
+        """A sequence that holds a part of the prompt, at most all but its last token."""
         with self._lock:
             sequence, self._sequence = self._sequence, None
         if sequence is None:
@@ -44,7 +44,7 @@ class KeptPrefix:
             older.close()
 
     def close(self) -> None:
-        """Free what is kept."""
+        """Free the kept sequence."""
         with self._lock:
             sequence, self._sequence = self._sequence, None
         if sequence is not None:
@@ -52,7 +52,7 @@ class KeptPrefix:
 
 
 def num_common(one: Int32, other: Int32) -> int:
-    """How many tokens both begin with."""
+    """The length of the common beginning of both texts."""
     shorter = min(len(one), len(other))
     different = np.flatnonzero(one[:shorter] != other[:shorter])
     return int(different[0]) if len(different) else shorter

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 class SpeculativeDecoder:
     """Generates one text at a time with a target model and a drafter.
 
-    The text is the target's own: it does not depend on the drafter, on gamma, or on how many guesses were
-    right (with acceptance "rejection", its distribution does not). `tokenizer` turns tokens into text and
-    knows which tokens end it.
+    The text does not depend on the drafter, on gamma, or on how many guesses were right (with acceptance
+    "rejection", its distribution does not). `tokenizer` converts tokens to text and lists the tokens that end
+    it.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class SpeculativeDecoder:
         prefix: KeptPrefix | None = None,
         draws: Callable[[ChoiceContext], Draws] = HashDraws,
     ) -> None:
-        """costs: what passes of this engine cost, shared by its generations; None = learn from nothing.
+        """costs: the costs of passes of this engine, shared by its generations; None = start without any.
 
-        clock: seconds, for all that is measured here; the replay engine has a virtual one.
-        prefix: where the cache comes from and goes to; None = every generation begins with an empty one.
-        draws: makes the random numbers for acceptance "rejection", from the first context of a generation.
+        clock: returns seconds, for all measurements; the replay engine has a virtual one.
+        prefix: keeps the cache between generations; None = every generation starts with an empty one.
+        draws: makes the random numbers for acceptance "rejection" from the first context of a generation.
         """
         self._engine = engine
         self._drafter = drafter
@@ -75,11 +75,11 @@ class SpeculativeDecoder:
                 return generation
 
     def stream(self, request: Request) -> Generator[Chunk, None, Generation]:
-        """One chunk per step as soon as it is certain; the generator's return value is the Generation.
+        """One chunk per step, as soon as it is final; the generator's return value is the Generation.
 
-        Closing the generator early, at any chunk, frees the cache and ends the drafter. Raises at once
-        PromptError for an empty prompt or one that fills the context, ParameterError for a drafter that the
-        request's way of acceptance cannot serve.
+        Closing the generator early, at any chunk, frees the cache and ends the drafter. Raises at once:
+        PromptError for an empty prompt or one that fills the context, ParameterError for a drafter that does
+        not support the request's `acceptance`.
         """
         text = StreamDecoder(self._tokenizer, request.stops)
         drafter, info = self._drafter, self._engine.info
@@ -107,7 +107,7 @@ class SpeculativeDecoder:
         return state.generation()
 
     def _policy(self, request: Request, draws: Draws | None) -> Policy:
-        """Decides how much is guessed."""
+        """The policy that decides how much is guessed."""
         drafter = self._drafter
         if request.gamma != "auto" or not drafter.members:
             return FixedGamma(drafter, 0 if request.gamma == "auto" else request.gamma, draws)
@@ -122,7 +122,7 @@ class SpeculativeDecoder:
 
 
 class LowerPrecision(Protocol):
-    """Makes engines of a model's own weights at lower precision (models/lower_precision.py)."""
+    """Creates engines of a model's own weights at lower precision (models/lower_precision.py)."""
 
     def at(self, kind: str) -> Engine:
         """An engine of the same weights in another format ("Q4_1", "Q8_0"); loaded once."""
@@ -142,9 +142,9 @@ class SoloRunner:
         lower_precision: LowerPrecision | None = None,
         prefix: KeptPrefix | None = None,
     ) -> None:
-        """The model's draft head, if it has one, is read at once: the first token must not wait for it.
+        """lower_precision: for drafters that use a smaller copy of the model. prefix: of a session.
 
-        lower_precision: for drafters that want a smaller copy of the model. prefix: of a session.
+        The model's draft head, if it has one, is loaded here, so that the first token does not wait for it.
         """
         self.engine, self.tokenizer, self.lower_precision = engine, tokenizer, lower_precision
         self.info = RunnerInfo("solo", engine.info, acceptances=ACCEPTANCES)
@@ -154,7 +154,7 @@ class SoloRunner:
         self._other_tokenizer: WeakSet[Tokenizer] = WeakSet()
 
     def stream(self, request: Request, drafter: DrafterSettings) -> Generator[Chunk, None, Generation]:
-        """As `Runner.stream`. Raises ParameterError for a drafter that is unknown or cannot work here."""
+        """See `Runner.stream`. Raises ParameterError for a drafter that is unknown or cannot be used here."""
         made = registry.make(drafter.name, drafter.options, self.resources(drafter.draft_model))
         decoder = SpeculativeDecoder(
             self.engine, made, self.tokenizer, costs=store.costs_of(self.engine), prefix=self._prefix
@@ -162,9 +162,9 @@ class SoloRunner:
         return self._stored(decoder.stream(request))
 
     def session(self) -> SoloRunner:
-        """The same model with a cache that is kept from one request to the next."""
+        """A runner of the same model that keeps its cache from one request to the next."""
         session = SoloRunner.__new__(SoloRunner)
-        vars(session).update(vars(self))  # all that is loaded is shared
+        vars(session).update(vars(self))  # everything that is loaded is shared
         session._prefix = KeptPrefix(self.engine)
         return session
 
@@ -173,7 +173,7 @@ class SoloRunner:
             self._prefix.close()
 
     def resources(self, draft_model: Runner | None = None) -> DrafterResources:
-        """What a drafter for this model may use, with a second model if one is given."""
+        """The resources of a drafter for this model, with a second model if one is given."""
         lower = self.lower_precision
         resources = DrafterResources(
             engine=self.engine,
@@ -192,7 +192,7 @@ class SoloRunner:
         )
 
     def _stored(self, steps: Generator[Chunk, None, Generation]) -> Generator[Chunk, None, Generation]:
-        """The same chunks; what was learned of pass costs is kept for the next process at their end."""
+        """The same chunks; at their end, the learned pass costs are stored for the next process."""
         generation = yield from steps
         store.keep(self.engine)
         return generation
@@ -204,7 +204,7 @@ class SoloRunner:
         return self._heads[path]
 
     def _unlike(self, tokenizer: Tokenizer) -> Tokenizer | None:
-        """The tokenizer, if its ids mean something else than this model's; they are compared once."""
+        """The tokenizer if its ids differ from this model's, else None; they are compared once."""
         if tokenizer not in self._same_tokenizer and tokenizer not in self._other_tokenizer:
             try:
                 self.tokenizer.check_same(tokenizer)
@@ -215,7 +215,7 @@ class SoloRunner:
 
 
 def solo(runner: Runner) -> SoloRunner:
-    """The runner, for those who need its engine. Raises ParameterError where it has none in this process."""
+    """The runner as a SoloRunner, which has an engine. Raises ParameterError if it is another one."""
     if not isinstance(runner, SoloRunner):
         raise ParameterError(
             f"this needs a model that was loaded in this process, not runner {runner.info.name!r}"
