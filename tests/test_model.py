@@ -105,7 +105,7 @@ def test_prompts_that_cannot_work(prompt: Any, options: Any, error: type[Excepti
         ({"min_tokens": 9, "max_tokens": 8}, r"min_tokens \(9\) must not be above max_tokens \(8\)"),
         ({"temprature": 1.0}, "unknown option 'temprature'; known: max_tokens, drafter"),
         ({"drafter": "draft-model"}, "needs a second model"),
-        ({"drafter": "prompt-lookup", "draft_model": tiny()}, "'prompt-lookup' has no use for a draft model"),
+        ({"drafter": "prompt-lookup", "draft_model": tiny()}, "'prompt-lookup' cannot use a draft model"),
     ],
 )
 def test_impossible_options_are_one_clear_line(options: Any, problem: str) -> None:

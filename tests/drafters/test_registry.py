@@ -123,7 +123,7 @@ def test_option_ranges_are_checked(least: int, most: int) -> None:
     "setup", [DrafterResources(TinyEngine()), DrafterResources(TinyEngine(), head=lambda _: None)]
 )  # type: ignore[arg-type]
 def test_a_head_is_needed(setup: DrafterResources) -> None:
-    with pytest.raises(ParameterError, match=r"no head for this model yet; `guessahead train` makes one"):
+    with pytest.raises(ParameterError, match=r"this model has no draft head; `guessahead train` makes one"):
         registry.make("head", {}, setup)
 
 
@@ -137,5 +137,5 @@ def test_the_tree_of_a_head_is_small(option: str, value: int) -> None:
 def test_a_second_model_is_needed_or_useless() -> None:
     with pytest.raises(ParameterError, match="'draft-model' needs a second model"):
         registry.make("draft-model", {}, SETUP)
-    with pytest.raises(ParameterError, match="'none' has no use for a draft model"):
+    with pytest.raises(ParameterError, match="'none' cannot use a draft model"):
         registry.make("none", {}, PAIR)

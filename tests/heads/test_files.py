@@ -242,7 +242,7 @@ def test_the_command_line_refuses_in_one_line(tmp_path: Path, folder: Path) -> N
     given = ("generate", "-m", str(model), "--threads", "1", "--drafter", "head", "--max-tokens", "4")
     result = run(*given, PROMPT)
     assert (result.exit_code, result.stdout) == (2, "")
-    one_line(result.stderr, "there is no head for this model yet", "`guessahead train`")
+    one_line(result.stderr, "this model has no draft head", "`guessahead train`")
     (folder / WEIGHTS).write_bytes(b"")
     damaged = (WEIGHTS, "not a file of weights")
     for path, words in ((tmp_path / "nowhere", ("nowhere", "configuration of a head")), (folder, damaged)):

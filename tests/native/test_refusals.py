@@ -55,9 +55,9 @@ CASES: list[tuple[str, dict[str, Any], NewTensor | None, str]] = [
         "longrope-factors",
         LONGROPE,
         zeros("rope_factors_short.weight", GGMLType.F32, (32,)),
-        "'rope_factors_short.weight' holds factors that are no positive numbers",
+        "'rope_factors_short.weight' holds factors that are not positive numbers",
     ),
-    ("factors", {}, zeros("rope_freqs.weight", GGMLType.F32, (32,)), "factors that are no positive numbers"),
+    ("factors", {}, zeros("rope_freqs.weight", GGMLType.F32, (32,)), "factors that are not positive numbers"),
     ("unused", {}, zeros("blk.0.ffn_up.bias", GGMLType.F32, (512,)), "'blk.0.ffn_up.bias' is not part of"),
     *(
         (

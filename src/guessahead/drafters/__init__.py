@@ -1,4 +1,4 @@
-"""The methods that guess ahead, one file each. None of them can change a text.
+"""Drafters: the methods that guess the next tokens, one file each. None of them can change a text.
 
 Reading order: base (what a drafter is), prompt_lookup (the simplest one, to copy from), suffix with
 suffix_texts, draft_model and text_draft on model_base, self_draft, head, portfolio (several at once); ranking

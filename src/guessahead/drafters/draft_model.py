@@ -1,9 +1,10 @@
-"""A second, smaller model guesses, token by token; one with another tokenizer guesses text (text_draft.py).
+"""The drafter with a second, smaller model, which guesses token by token.
 
-Its guesses are chosen with the target's own parameters and the target's own noise, so under sampling both
-models pick the same token about as often as the best possible rejection scheme would accept one. For that
-scheme itself (`Ask.draws` is set) each guess is sampled with noise of its own, and comes with its
-distribution. (Leviathan, Kalman, Matias 2023; the shared noise: Daliri, Musco, Suresh 2024.)
+Its guesses are chosen with the target's own parameters and noise, so under sampling both models choose the
+same token about as often as rejection sampling would accept a guess. For rejection sampling itself
+(`Ask.draws` is set) each guess is sampled with independent noise and returned with its distribution. A model
+with another tokenizer guesses text (text_draft.py). (Leviathan, Kalman, Matias 2023; the shared noise:
+Daliri, Musco, Suresh 2024.)
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class DraftModel(ModelDrafter):
-    """Drafts with a second engine that has a cache of its own: a chain, and siblings beside it.
+    """The drafter: a second engine with its own cache makes a chain and siblings of its nodes.
 
-    The cache always takes `context[its length:]`, so it does not matter how much of a draft was accepted,
-    and the prompt is read by the first draft, not before the first token. Drafting ends, quietly, where the
-    draft model's context is full or the text holds a token that its vocabulary lacks.
+    The cache always reads `history[its length:]`, however much of a draft was accepted, and the prompt is
+    read for the first draft, after the first token. Drafting ends without an error if the draft model's
+    context is full or the text contains a token that its vocabulary lacks.
     """
 
     note = "same tokenizer"
@@ -92,10 +93,11 @@ class DraftModel(ModelDrafter):
     def _next(
         self, chosen: int, logits: Float32, context: ChoiceContext, draws: Draws | None
     ) -> list[tuple[int, float]]:
-        """The guess and its siblings with their probabilities; none if it is padding of a larger vocabulary.
+        """The guess and its siblings with their probabilities; empty if the guess is padding of the
+        vocabulary.
 
-        A sampled guess has no siblings, and its probability is that of the likeliest one: what was sampled
-        must not decide anything about itself.
+        A sampled guess has no siblings, and the stated probability is that of the most likely token: the
+        sampled value must not influence whether it is tested.
         """
         inside = self._target_vocab_size
         if draws is None:

@@ -1,4 +1,4 @@
-"""Drafts that grow one guess after the other: a tree, or a chain with siblings."""
+"""Drafts built guess by guess: a tree, or a chain with siblings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from guessahead.types import Draft
 
 
 class Tree:
-    """A tree that grows level by level.
+    """A draft tree built level by level.
 
-    Nodes are numbered as they are added. path_probability: that a node and all above it are right.
+    Nodes are numbered as they are added. path_probability: that a node and its ancestors are right.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Tree:
         self._probabilities: list[float] = []
 
     def add(self, parent: int, ranked: list[tuple[int, float]]) -> range:
-        """Guesses behind a node (tree.ROOT: the committed text), with probabilities; returns their nodes."""
+        """Add guesses after a node (or tree.ROOT), with their probabilities; returns their nodes."""
         before = 1.0 if parent == tree.ROOT else self.path_probability[parent]
         first = len(self.tokens)
         for token, probability in ranked:
@@ -32,7 +32,7 @@ class Tree:
         return range(first, len(self.tokens))
 
     def draft(self, budget: int) -> Draft:
-        """The likeliest nodes; a parent is at least as likely as its children, and comes before them."""
+        """The most likely nodes; a parent is at least as likely as its children, and precedes them."""
         order = sorted(range(len(self.tokens)), key=lambda node: (-self.path_probability[node], node))[
             :budget
         ]
@@ -47,7 +47,7 @@ class Tree:
 
 
 class Chain:
-    """A chain of guesses first, then their siblings as far as the budget reaches, the likeliest first."""
+    """A chain of guesses, then as many of their siblings as the budget allows, the most likely first."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -58,11 +58,11 @@ class Chain:
 
     @property
     def num_main(self) -> int:
-        """Guesses in the chain."""
+        """The number of guesses in the chain."""
         return len(self._main)
 
     def add(self, ranked: list[tuple[int, float]]) -> None:
-        """The next guess, then its siblings, each with its probability."""
+        """Add the next guess and its siblings, each with its probability."""
         parent = len(self._main) - 1
         before = self._path_probability
         self._beside += [(-before * p, parent, token, p) for token, p in ranked[1:]]

@@ -1,7 +1,7 @@
-"""A draft head guesses from the target's own hidden states: a layer trained to go on where it stopped.
+"""The drafter with a draft head: a trained layer that guesses from the target's hidden states.
 
-It needs no second model and hardly any memory, costs a few percent of a pass per guess, and agrees with its
-target as often as its training allows. (EAGLE: Li, Wei, Zhang, Zhang 2024, 2025.)
+It needs no second model and little memory, and a guess costs a few percent of a pass. (EAGLE: Li, Wei, Zhang,
+Zhang 2024, 2025.)
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from guessahead.types import (
 if TYPE_CHECKING:
     from guessahead.protocols import DraftHead, HeadSequence
 
-# What a probability stated by the head is worth, by bucket: SmolLM2, sampled and greedy (docs/log.md).
+# The share of right guesses, by bucket of the head's stated probability: SmolLM2, sampled and greedy
+# (docs/log.md).
 _PRIOR: Final[Prior] = 2 * ((0.13, 0.31, 0.46, 0.59, 0.72, 0.79, 0.88, 0.9, 0.93, 0.98),)
-# Most positions that it reads at once, the last ones: what lies further back helps it no more (docs/log.md),
+# Maximum number of positions that it reads at once, the last ones: earlier ones do not help it (docs/log.md),
 # and reading costs time.
 _WINDOW: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class HeadOptions:
-    """path: folder of the head; "" = the one that belongs to the model, trained here or shipped.
+    """path: folder of the head; "" = the one that belongs to the model, trained on this machine or shipped.
 
-    branches: guesses for the same position behind each guess, 1 to 8. width: guesses of a position behind
-        which it goes on, 1 to 8. They cost the target rows, and the head next to nothing.
+    branches: children of each guess, 1 to 8. width: guesses per level that get children, 1 to 8. They cost
+        rows of the target's pass, but hardly any time of the head.
     """
 
     path: str = ""
@@ -59,9 +60,9 @@ class HeadOptions:
 
 
 class Head(Drafter):
-    """Drafts with a head of the target.
+    """The drafter: a draft head of the target.
 
-    Row t of the head's cache stands for the target's hidden states at t and the token at t + 1. Rows of
+    Row t of the head's cache is made of the target's hidden states at t and the token at t + 1. Rows of
     guesses follow, made of the head's own states; they are dropped before the next draft.
     """
 
@@ -77,7 +78,7 @@ class Head(Drafter):
         head = resources.head(options.path) if resources.head is not None else None
         if head is None:
             raise ParameterError(
-                f"drafter {self.name!r}: there is no head for this model yet; `guessahead train` makes one"
+                f"drafter {self.name!r}: this model has no draft head; `guessahead train` makes one"
             )
         self._head: DraftHead = head
         self._options = options
@@ -86,8 +87,8 @@ class Head(Drafter):
         self.relative_cost = min(head.bytes_per_pass / max(resources.engine.info.bytes_per_pass, 1), 2.0)
         self._sequence: HeadSequence | None = None
         self._begin = 0  # position of the first row of the head's cache
-        self._num_read = 0  # rows of it that are no guesses
-        self._waiting: list[Mapping[int, Float32]] = []  # hidden states that it has not read
+        self._num_read = 0  # rows of it that are not guesses
+        self._waiting: list[Mapping[int, Float32]] = []  # hidden states not read yet
         self._num_waiting = 0
 
     def begin(self, context: ChoiceContext) -> None:
@@ -97,7 +98,7 @@ class Head(Drafter):
         if hidden is None:
             return
         if hidden.first != self._next:
-            self._restart(hidden.first)  # the target's cache held what came before
+            self._restart(hidden.first)  # the earlier positions were already in the target's cache
         self._waiting.append(hidden.layers)
         self._num_waiting += len(hidden.layers[self._head.layers[0]])
         if self._num_waiting > 2 * _WINDOW:
@@ -111,7 +112,7 @@ class Head(Drafter):
             self._skip()
         sequence, end, context = self._opened(), self._next, ask.context
         if self._num_waiting == 0 or end != len(context.history) - 1:
-            return NO_DRAFT  # the target has shown nothing yet
+            return NO_DRAFT  # no hidden states of the target yet
         room = self._head.context_length - self._num_read - self._num_waiting
         if room < 0:
             return NO_DRAFT
@@ -124,7 +125,7 @@ class Head(Drafter):
     def _tree(
         self, sequence: HeadSequence, ask: Ask, begun: tuple[Float32, Float32, Float32], most: int
     ) -> Draft:
-        """A tree of at most `most` levels, each made from the best nodes of the one before."""
+        """A tree of at most `most` levels, each made from the best nodes of the previous one."""
         entry, state, logits = begun
         context, branches = ask.context, self._options.branches
         found = Tree()
@@ -156,7 +157,8 @@ class Head(Drafter):
     ) -> Draft:
         """A chain whose guesses are sampled (see `Ask.draws`).
 
-        What was sampled must not decide anything about itself: its probability is the likeliest guess's.
+        The stated probability is that of the most likely guess: the sampled value must not influence whether
+        it is tested.
         """
         assert ask.draws is not None
         entry, state, logits = begun
@@ -165,7 +167,7 @@ class Head(Drafter):
         distributions: list[Float64] = []
         num_committed, parent, last = len(context.history), tree.ROOT, state[0]
         row, path_probability = logits[0], 1.0
-        while np.isfinite(row).all():  # else the head is damaged, and guesses nothing
+        while np.isfinite(row).all():  # else the head is damaged: no guesses
             q = sampling.probabilities(self._spread(row), context)
             token = ask.draws.pick(Use.GUESS, q, num_committed, len(distributions))
             distributions.append(q)
@@ -189,7 +191,7 @@ class Head(Drafter):
 
     @property
     def _next(self) -> int:
-        """Position whose hidden states come next."""
+        """The position of the next hidden states."""
         return self._begin + self._num_read + self._num_waiting
 
     def _restart(self, first: int) -> None:
@@ -198,7 +200,7 @@ class Head(Drafter):
         self._waiting, self._num_waiting = [], 0
 
     def _skip(self) -> None:
-        """Begin anew at the last positions that wait."""
+        """Restart at the last of the waiting positions."""
         layers, waiting = self._head.layers, self._waiting
         kept = {layer: np.concatenate([each[layer] for each in waiting])[-_WINDOW:] for layer in layers}
         self._restart(self._next - _WINDOW)
@@ -206,11 +208,11 @@ class Head(Drafter):
 
     def _opened(self) -> HeadSequence:
         if self._sequence is None:
-            raise StateError("the head was asked for a draft outside begin ... end")
+            raise StateError("propose was called outside begin ... end")
         return self._sequence
 
     def _catch_up(self, sequence: HeadSequence, context: ChoiceContext) -> tuple[Float32, Float32, Float32]:
-        """Read what the target has committed since, in place of the guesses."""
+        """Replace the guesses in the cache by the newly committed tokens."""
         sequence.rollback(self._num_read)
         layers = self._head.layers
         parts = [np.concatenate([each[layer] for layer in layers], axis=1) for each in self._waiting]
@@ -221,14 +223,14 @@ class Head(Drafter):
         return result
 
     def _spread(self, logits: Float32) -> Float32:
-        """The head's logits as logits of the target's vocabulary; it never guesses the rest."""
+        """The head's logits as logits of the target's vocabulary; tokens that the head lacks get -inf."""
         full = np.full(self._vocab_size, -np.inf, np.float32)
         full[self._head.draft_ids] = logits
         return full
 
 
 class _Rows:
-    """The guesses that the head goes on from, behind the last row that it has read."""
+    """The guesses that get children, after the last row that the head has read."""
 
     def __init__(self, token: Int32, entry: Float32) -> None:
         """token, entry: of that row, see `HeadSequence.grow`."""
@@ -236,7 +238,7 @@ class _Rows:
         self._nodes: dict[int, tuple[int, int, Float32]] = {}
 
     def add(self, node: int, parent: int, token: int, state: Float32) -> None:
-        """state: the one in which the guess was made."""
+        """state: the head's state behind the guess."""
         self._nodes[node] = parent, token, state
 
     def arrays(self, wanted: list[int]) -> tuple[list[int], tuple[Int32, Float32, Int32]]:

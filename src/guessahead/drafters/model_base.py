@@ -1,4 +1,4 @@
-"""What drafters with a second engine have in common: their options, and the engine's cache."""
+"""Options and base class of drafters with a second engine."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PRECISIONS: Final = {"q4": "Q4_1", "q8": "Q8_0"}
 
 @dataclass(frozen=True, slots=True)
 class DraftingOptions:
-    """siblings: second-best tokens offered beside each guess, 0 to 4. They make the chain a tree, and cost
-        the target rows, but the draft model nothing.
+    """siblings: next-best tokens added beside each guess, 0 to 4. They make the chain a tree, and cost rows
+        of the target's pass, but no time of the draft model.
 
-    min_probability: stop after a guess to which the draft model itself gives less than this, in [0, 1);
-        0 leaves stopping to the controller.
+    min_probability: stop after a guess whose probability in the draft model is below this, in [0, 1); 0 = the
+        controller decides when to stop.
     """
 
     siblings: int = 1
@@ -39,8 +39,8 @@ class DraftingOptions:
 
 @dataclass(frozen=True, slots=True)
 class DraftModelOptions(DraftingOptions):
-    """precision: run the draft model at "q4" or "q8", lower than it is stored; the copy is made once and kept
-    in the user cache. "" = as it is stored.
+    """precision: convert the draft model to "q4" or "q8"; the copy is made once and kept in the user cache.
+    "" = use it as it is stored.
     """
 
     precision: str = ""
@@ -83,7 +83,7 @@ class ModelDrafter(Drafter):
 
     def _cache(self) -> SequenceState:
         if self._sequence is None:
-            raise StateError("the draft model was asked for a draft outside begin ... end")
+            raise StateError("propose was called outside begin ... end")
         return self._sequence
 
 

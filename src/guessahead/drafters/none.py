@@ -1,4 +1,4 @@
-"""No guesses: every step emits the one token that the target chooses. This is plain decoding."""
+"""The drafter without guesses: every step emits one token, which is plain decoding."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Several drafters at once: what the text repeats, and a second model where there is one.
+"""The default drafter: several drafters in one tree.
 
-The controller asks the members by itself: the free ones every step, the model where its guesses are worth
-more than what the others found, and keeps the guesses that pay, whoever made them. So each request finds out
-which drafter serves it. At a fixed gamma there is nothing to weigh with, and the surest draft comes first.
+The controller calls the members itself: the free ones in every step, those with a model when their expected
+gain exceeds that of the guesses found so far; it keeps the guesses that pay. So the best drafter is found for
+each request. With a fixed gamma there is no controller, and the draft with the highest probability comes
+first.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
 from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Verdict
 
-# At a fixed gamma a model is asked unless the text's own repetition is this sure of its first guess: then the
-# model would most likely say the same, and take its time for it.
-SURE: Final = 0.8
+# With a fixed gamma, members with a model are skipped if an earlier member's first guess has a probability
+# above this: the model would most likely guess the same token, at the cost of its pass.
+ENOUGH: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ class Portfolio(Drafter):
     def propose(self, ask: Ask) -> Draft:
         drafts: list[tuple[Draft, str]] = []
         for member in self._members:
-            if member.pays_per_guess and any(_first_probability(draft) > SURE for draft, _ in drafts):
+            if member.pays_per_guess and any(_first_probability(draft) > ENOUGH for draft, _ in drafts):
                 continue
             draft = member.propose(ask)
             if draft.distributions is not None:
-                return replace(draft, origins=(member.name,) * len(draft))  # sampled: nothing may displace it
+                return replace(draft, origins=(member.name,) * len(draft))  # sampled: must be kept whole
             if len(draft):
                 drafts.append((draft, member.name))
         if not drafts:
@@ -89,5 +90,5 @@ class Portfolio(Drafter):
 
 
 def _first_probability(draft: Draft) -> float:
-    """Of the first guess, as stated."""
+    """The stated probability of the first guess."""
     return float(draft.probabilities[0]) if draft.probabilities is not None and len(draft) else 0.0

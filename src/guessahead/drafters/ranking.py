@@ -1,7 +1,7 @@
-"""Likeliest tokens with their probabilities, from a row of logits: what drafters with a model guess.
+"""The most likely tokens with their probabilities, from a row of logits, for drafters with a model.
 
-Where a token is sampled, draft and target add the same noise, so a guess is as probable as the winner of
-logits + noise is ahead of the others.
+Under sampling, draft and target add the same noise, so the probability of a guess follows from the lead of
+the winner of logits + noise over the other tokens.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from guessahead.core import sampling
 if TYPE_CHECKING:
     from guessahead.types import ChoiceContext, Float32, Int32
 
-CONSIDERED: Final = 64  # tokens that sampling may plausibly choose; the noise of the rest is not computed
-FAR: Final = 16.0  # logits so far below the best weigh nothing: 150,000 of them are 2 %
-LEAST_SIBLING: Final = 0.02  # beside another guess, one less likely than this costs a row for nothing
-# How far to trust the noise that the target will add, where a head's logits only resemble the target's.
-# Fits who won in 11,002 samples of SmolLM2 at temperatures 0.5, 0.8 and 1 (docs/log.md).
+CONSIDERED: Final = 64  # tokens that sampling is likely to choose; the noise of the others is not computed
+FAR: Final = 16.0  # logits this far below the best are negligible: 150,000 of them are 2 %
+LEAST_SIBLING: Final = 0.02  # a sibling less likely than this does not pay for its row
+# The weight of the target's noise for a head, whose logits only resemble the target's. Fitted to the winners
+# of 11,002 samples of SmolLM2 at temperatures 0.5, 0.8 and 1 (docs/log.md).
 NOISE_TRUST: Final = 0.67
 
 
 def guess_and_siblings(
     logits: Float32, context: ChoiceContext, guess: int, siblings: int
 ) -> list[tuple[int, float]]:
-    """The guess of a draft model and the likeliest other tokens, each with its probability.
+    """The guess of a draft model and the most likely other tokens, each with its probability.
 
-    Greedy: softmax of the logits. Sampled: both models add the same noise, so what counts is how far the
-    winner of logits / temperature + noise is ahead of the others; the softmax of those values, which is
-    what a small random difference between both models would make of them.
+    Greedy: softmax of the logits. Sampled: both models add the same noise, so the lead of the winner of
+    logits / temperature + noise decides; the softmax of those values, which models a small random difference
+    between the two models.
     """
     params = context.params
     near = np.flatnonzero(logits > logits.max() - FAR)
@@ -56,9 +56,9 @@ def guess_and_siblings(
 def head_guesses(
     logits: Float32, ids: Int32, context: ChoiceContext, num_above: int, branches: int
 ) -> list[tuple[int, float]]:
-    """The likeliest guesses of a draft head, each with its probability.
+    """The most likely guesses of a draft head, each with its probability.
 
-    ids: the target's ids of the head's own. num_above: guesses between context.history and this one.
+    ids: the target's id of each id of the head. num_above: guesses between context.history and this one.
     """
     from guessahead import _native
 
@@ -84,7 +84,7 @@ def head_guesses(
 
 
 def likeliest_text(logits: Float32, guess: int, siblings: int) -> list[tuple[int, float]]:
-    """The guess and the likeliest other tokens by the plain softmax, without noise."""
+    """The guess and the most likely other tokens, by the plain softmax without noise."""
     weights = np.exp(logits - logits.max())
     probabilities = weights / weights.sum()
     likely = np.flatnonzero(probabilities >= LEAST_SIBLING)

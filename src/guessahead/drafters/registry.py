@@ -1,6 +1,6 @@
 """Drafters by name.
 
-A drafter's module is imported when it is asked for. Other packages add theirs through the entry-point group
+A drafter's module is imported on first use. Other packages add drafters through the entry-point group
 `guessahead.drafters` (name = "package.module:Class").
 """
 
@@ -55,13 +55,13 @@ def make(name: str, options: Mapping[str, OptionValue] | None, resources: Drafte
     """A new drafter for one generation.
 
     options: values for its Options, text allowed ("8" for 8). Raises ParameterError for an unknown name or
-    option, a value out of range, or a second model that is missing or has no use.
+    option, a value out of range, or a second model that is missing or cannot be used.
     """
     drafter = find(name)
     if drafter.needs_draft_engine and resources.draft_engine is None:
         raise ParameterError(f"drafter {name!r} needs a second model: give a draft model")
     if resources.draft_engine is not None and not drafter.takes_draft_engine:
-        raise ParameterError(f"drafter {name!r} has no use for a draft model: take drafter 'draft-model'")
+        raise ParameterError(f"drafter {name!r} cannot use a draft model: use drafter 'draft-model'")
     return drafter.make(_options(name, drafter.Options, options or {}), resources)
 
 
@@ -79,7 +79,7 @@ def _options(name: str, kind: Any, given: Mapping[str, OptionValue]) -> Any:
 
 
 def _convert(what: str, value: OptionValue, kind: type) -> OptionValue:
-    """`value` as a `kind`; text is read as one, but 2.5 is never taken for an integer."""
+    """`value` as a `kind`; text is parsed, but 2.5 is not an integer."""
     if kind is bool:
         as_text = str(value).lower()
         if as_text not in ("true", "false", "1", "0"):

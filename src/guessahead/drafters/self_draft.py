@@ -1,8 +1,7 @@
-"""The target guesses for itself, through a copy of its own weights at lower precision.
+"""The drafter with a copy of the target's own weights at lower precision as its draft model.
 
-Speculation for a model without a smaller relative: the copy has a cache of its own, agrees with the target
-nearly always, and takes as much less time as its weights take fewer bytes. It is made once, and kept in the
-user cache.
+For a model without a smaller relative. The copy has its own cache, agrees with the target nearly always, and
+is faster in proportion to its bytes. It is made once and kept in the user cache.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from guessahead.errors import ParameterError
 
 
 class SelfDraft(DraftModel):
-    """A draft model that is the target at another precision."""
+    """The drafter: the target at another precision as its draft model."""
 
     Options: ClassVar[type] = DraftingOptions
     precision: ClassVar[str]

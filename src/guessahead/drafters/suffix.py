@@ -1,8 +1,8 @@
-"""Guess that the text goes on as it did after the longest passage that stood here before.
+"""The suffix drafter: guess the continuation of the longest earlier match of the text's end.
 
-The end of the text is looked up in the prompt and the output so far, at any length, and, if asked for, in
-finished outputs of this process and in files. What followed there, and how often, gives a tree of guesses;
-the longer the match, the surer and the longer they are. (Suffix decoding: Oliaro et al. 2024.)
+The end of the text is looked up, at any length, in the prompt and the output so far, and optionally in
+finished outputs of this process and in files. The continuations there and their counts give a tree of
+guesses; a longer match gives higher probabilities and a longer draft. (Suffix decoding: Oliaro et al. 2024.)
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
     from guessahead._native import SuffixAutomaton, SuffixLookup
 
-# A guess below this probability (by the drafter's own counts) never paid in any measured setting.
+# In no measured setting did a guess pay below this probability (by the drafter's own counts).
 LEAST_PROBABILITY: Final = 0.04
 _INT32_MAX: Final = 2**31 - 1  # more than any text has tokens
 
 
 @dataclass(frozen=True, slots=True)
 class SuffixOptions:
-    """min_match: shortest passage that counts, at least 1. branches: most guesses under one node, at least 1.
+    """min_match: minimum length of a match, at least 1. branches: maximum number of children of a node, at
+    least 1.
 
-    remember: most tokens of finished outputs that this process keeps and looks up, too; 0 = none (the
-        default: a request that is repeated, as benchmarks do, would be guessed from its own answer).
-    corpus: a text file, or a folder of them, to look up, too.
+    remember: maximum number of tokens of finished outputs that this process keeps for look-up; 0 = none (the
+        default: in a benchmark, a repeated request would be guessed from its own answer).
+    corpus: a text file or a folder of text files for look-up.
     """
 
     min_match: int = 1
@@ -50,7 +51,7 @@ class SuffixOptions:
 
 
 class Suffix(Drafter):
-    """Guesses from everything that followed the longest passage equal to the end of the text."""
+    """The drafter: guesses are the continuations of the longest match of the text's end."""
 
     name: ClassVar[str] = "suffix"
     Options: ClassVar[type] = SuffixOptions
@@ -62,12 +63,12 @@ class Suffix(Drafter):
         self._shelf = suffix_texts.shelf(resources.engine, options.remember)
         self._corpus = suffix_texts.corpus(options.corpus, resources.tokenizer) if options.corpus else None
         self._lookup = self._look_up([])
-        self._kept = EMPTY_IDS  # prompt and output as of the last `propose`, and what came after it
+        self._kept = EMPTY_IDS  # prompt and output at the last `propose`, and the tokens after it
         self._since: list[Int32] = []
         self._num_prompt = 0
 
     def begin(self, context: ChoiceContext) -> None:
-        # The prompt is indexed by the first `propose`, after the first token, which must not wait for it.
+        # The first `propose` indexes the prompt, after the first token, so that this token is not delayed.
         self._lookup = self._look_up([*self._shelf.automata(), *([self._corpus] if self._corpus else [])])
         self._num_prompt = len(context.history)
         self._kept, self._since = context.history, []
@@ -90,7 +91,7 @@ class Suffix(Drafter):
         self._kept, self._since = EMPTY_IDS, []
 
     def _look_up(self, others: Sequence[SuffixAutomaton]) -> SuffixLookup:
-        """A look-up in a text that begins now, and in `others`."""
+        """A look-up in a new text, and in `others`."""
         from guessahead._native import SuffixLookup
 
         return SuffixLookup(

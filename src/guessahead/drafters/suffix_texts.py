@@ -1,4 +1,4 @@
-"""Texts beside the running one for the `suffix` drafter: finished outputs of this process, and files."""
+"""Further texts for the `suffix` drafter: finished outputs of this process, and files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 # Bytes of a corpus: its automaton takes about 100 bytes a token, and half a microsecond to build.
 MAX_CORPUS_BYTES: Final = 16 << 20
 
-# In how many new ways, in occurrences, a match of n tokens goes on for each way it went on before: 3 / n.
-# The exponent and the factor are those with which replaying SmolLM2's answers to data/workload.jsonl is
-# fastest, of those tried (docs/log.md). Counted: a match of 1 that went on in one way once does so again in
-# 35 % of all cases, of 2 in 50 %, of 3 and 4 in 69 %, of 6 in 82 %, of 16 in 90 %, of 32 in 99 %.
+# The count added for unseen continuations of a match of n tokens, per seen continuation: 3 / n. Exponent and
+# factor gave the fastest replay of SmolLM2's answers to data/workload.jsonl, of those tried (docs/log.md).
+# Measured: a match with one earlier occurrence continues in the same way in 35 % of all cases for n = 1, in
+# 50 % for 2, 69 % for 3 and 4, 82 % for 6, 90 % for 16, 99 % for 32.
 NOVELTY: Final = (3.0, *(3.0 / length for length in range(1, 64)))
 
 
@@ -35,13 +35,13 @@ def _automaton() -> SuffixAutomaton:
 
 
 class Shelf:
-    """Finished outputs, the least recent ones dropped.
+    """Finished outputs; the oldest ones are dropped.
 
-    Two automata of at most half the tokens each: a full one becomes the older one, and replaces that. An
-    output that is given again is added again, so what keeps coming stays.
+    Two automata of at most half the tokens each: when the newer one is full, it replaces the older one. A
+    repeated output is added again, so frequent outputs stay.
 
-    Other threads may read an automaton while `add` appends to it: each call of it holds the GIL throughout.
-    The lock is for `add` itself, which is several calls.
+    Other threads may read an automaton while `add` appends to it, since each call of it holds the GIL
+    throughout. The lock is for `add` itself, which makes several calls.
     """
 
     def __init__(self, max_tokens: int) -> None:
@@ -51,7 +51,7 @@ class Shelf:
         self._lock = Lock()
 
     def automata(self) -> list[SuffixAutomaton]:
-        """The automata that hold anything."""
+        """The automata that are not empty."""
         return [each for each in (self._newer, self._older) if each.num_tokens]
 
     def add(self, output: Sequence[int]) -> None:
@@ -71,7 +71,7 @@ _shelves: WeakKeyDictionary[Engine, Shelf] = WeakKeyDictionary()
 
 
 def shelf(engine: Engine, max_tokens: int) -> Shelf:
-    """The outputs of an engine, kept as long as it is. Another max_tokens begins anew."""
+    """The shelf of an engine, kept as long as the engine. Another max_tokens starts an empty one."""
     if max_tokens == 0:
         return Shelf(0)
     found = _shelves.get(engine)
@@ -83,10 +83,10 @@ def shelf(engine: Engine, max_tokens: int) -> Shelf:
 def corpus(path: str, tokenizer: Tokenizer | None) -> SuffixAutomaton:
     """The texts of a file, or of all files below a folder; read once per process and state of the files.
 
-    Raises ParameterError where nothing can be read, or too much.
+    Raises ParameterError if there is nothing to read, or too much.
     """
     if tokenizer is None:
-        raise ParameterError("a corpus needs the model's tokenizer, and there is none here")
+        raise ParameterError("a corpus needs the model's tokenizer, which is missing")
     root = Path(path).expanduser()
     try:
         files = (
@@ -117,7 +117,7 @@ def _read(facts: tuple[tuple[str, int, int], ...], tokenizer: Tokenizer) -> Suff
         try:
             text = Path(name).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            continue  # no text: an image, an archive
+            continue  # not text: an image, an archive
         except OSError as error:
             raise ParameterError(f"the corpus file {name!r} cannot be read: {error.strerror}") from None
         automaton.extend([*tokenizer.encode(text), -2 - number])

@@ -1,9 +1,9 @@
-"""A second model with another tokenizer guesses text, which becomes guesses in the target's tokens.
+"""The drafter with a second model of another tokenizer: its text is converted to the target's tokens.
 
-The committed text is read in the draft model's own tokens (translation.py), it writes a few of them, each
-its likeliest, and what they say is cut into the target's tokens. Under sampling the noise cannot be shared,
-as it belongs to token ids; the likeliest text is then the best guess. The target verifies every token, so
-whatever goes wrong on the way costs guesses and nothing else.
+The draft model reads the committed text in its own tokens (text/retokenize.py) and generates a few more, each
+the most likely one; their text is encoded with the target's tokenizer. Under sampling the noise cannot be
+shared, because it depends on token ids; the most likely text is then the best guess. The target verifies
+every token, so errors of the conversion cost guesses and nothing else.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, 
 
 @dataclass(slots=True)
 class _Written:
-    """What the draft model wrote: its pieces, and for each piece others that could stand in its place.
+    """The text of the draft model: its pieces, and for each piece its alternatives.
 
-    end: the draft model's end-of-text token, if it wrote one, and how probability it was.
+    end: the draft model's end-of-text token, if it generated one, and its probability.
     """
 
     pieces: list[Piece] = field(default_factory=list)
@@ -38,7 +38,7 @@ class TextDraftModel(ModelDrafter):
     """`draft-model` where the two tokenizers differ."""
 
     note = "another tokenizer: drafts as text"
-    # It gives no distributions: its own are over another vocabulary.
+    # It returns no distributions: those of its model are over another vocabulary.
 
     def __init__(self, options: DraftModelOptions, resources: DrafterResources) -> None:
         super().__init__(options, resources)
@@ -90,9 +90,9 @@ class TextDraftModel(ModelDrafter):
         self._guesses = []
 
     def _catch_up(self, ids: list[int], settled: int) -> Int32:
-        """Roll the cache back to what it has in common with `ids`; returns those to be read.
+        """Roll the cache back to its common beginning with `ids`; returns the ids after it.
 
-        settled: how many ids were settled before, so that the cache holds them.
+        settled: the number of ids that were settled before, so that the cache contains them.
         """
         same = min(settled, len(self._cached))
         most = min(len(self._cached), len(ids) - 1)
@@ -104,7 +104,7 @@ class TextDraftModel(ModelDrafter):
         return np.array(ids[same:], np.int32)
 
     def _write(self, ids: Int32, fresh: Int32, ask: Ask) -> _Written:
-        """Let the draft model go on from `ids`, of which `fresh` are not in its cache."""
+        """Generate text with the draft model after `ids`, of which `fresh` are not in its cache."""
         written, own = _Written(), self._own
         params = replace(ask.context.params, temperature=0.0, logit_bias={}, min_tokens=0)
         context = ChoiceContext(params, ids, min(self._num_prompt, len(ids)))
@@ -122,7 +122,7 @@ class TextDraftModel(ModelDrafter):
                 break
             pieces = [Piece(self._bytes(token), probability) for token, probability in ranked]
             if not pieces[0].data:
-                break  # a control token, which is no text; or padding
+                break  # a control token, which has no text; or padding
             written.pieces.append(pieces[0])
             written.beside.append([piece for piece in pieces[1:] if piece.data])
             if probability < self._options.min_probability:
@@ -136,14 +136,14 @@ class TextDraftModel(ModelDrafter):
         return written
 
     def _main(self, written: _Written, rewritten: Rewritten) -> list[tuple[int, float]]:
-        """The target's tokens for what was written, each with its probability."""
+        """The target's tokens of the draft model's text, each with its probability."""
         end = self._end(written)
         main = rewritten.guesses(written.pieces, ended=end is not None)
         said_nothing = not written.pieces and not self._reread.pending
         return [*main, end] if end is not None and (main or said_nothing) else main
 
     def _end(self, written: _Written) -> tuple[int, float] | None:
-        """The target's token for the end that the draft model wrote: of the same name, or its only one."""
+        """The target's token for the draft model's end of text: the one of the same name, or the only one."""
         if written.end is None:
             return None
         token_id, probability = written.end
@@ -158,7 +158,7 @@ class TextDraftModel(ModelDrafter):
 
 
 def _beside(written: _Written, rewritten: Rewritten, main: list[int]) -> dict[tuple[int, int], float]:
-    """(depth, token) -> probability: where the other pieces would first lead away from the main tokens."""
+    """The probability of each alternative, by the (depth, token) at which it first differs."""
     found: dict[tuple[int, int], float] = {}
     before = b""
     for piece, others in zip(written.pieces, written.beside, strict=True):

@@ -1,5 +1,5 @@
-"""Passes over rows: what can run a model. `Engine` in protocols.py is what each of them promises.
+"""Engines: they run a model's passes over rows. `Engine` in protocols.py is their interface.
 
-registry (engines by name), native (the CPU engine), replay (recorded texts in virtual time, for the
-controller), machine (what measured times depend on beside the model).
+Reading order: registry (engines by name), native (the CPU engine), replay (recorded texts in virtual time,
+for the controller), machine (the facts, besides the model, on which measured times depend).
 """

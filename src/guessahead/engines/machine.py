@@ -1,4 +1,4 @@
-"""The machine that this process runs on: what measured times depend on, beside the model."""
+"""Facts about the machine on which measured times depend."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ UNKNOWN: Final = "unknown"
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_model() -> str:
-    """The processor's name, as the system tells it."""
+    """The name of the processor, as reported by the system."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")
@@ -29,7 +29,7 @@ def cpu_model() -> str:
 
 
 def package_version(name: str = "guessahead") -> str:
-    """The version of an installed package; "unknown" where it runs from a folder or is missing."""
+    """The version of an installed package; "unknown" if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

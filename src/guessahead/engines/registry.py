@@ -1,6 +1,6 @@
 """Engines by name.
 
-An engine's module is imported when it is asked for. Other packages add theirs through the entry-point group
+An engine's module is imported on first use. Other packages add engines through the entry-point group
 `guessahead.engines` (name = "package.module:function"; the function is a `LoadEngine`).
 """
 
@@ -27,9 +27,9 @@ _BUILT_IN: Final = {"native": "guessahead.engines.native:load_engine"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How an engine runs a model (see `guessahead.load`).
+    """The settings with which an engine runs a model (see `guessahead.load`).
 
-    check_memory: called with what loading will take, and the file, before it is taken.
+    check_memory: called with the memory needs and the file before any memory is allocated.
     """
 
     threads: int | None = None
@@ -40,7 +40,7 @@ class RunSettings:
 
 
 LoadEngine = Callable[["GGUFFile", RunSettings], "Engine"]
-"""Makes an engine of an opened model; raises ModelError or ParameterError for what it cannot run."""
+"""Creates the engine of an opened model; raises ModelError or ParameterError if it cannot run the model."""
 
 
 def names() -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> LoadEngine:
-    """What loads this engine. Raises ParameterError with the known names."""
+    """The function that loads this engine. Raises ParameterError with the known names."""
     if name in _BUILT_IN:
         module, _, attribute = _BUILT_IN[name].partition(":")
         found: LoadEngine = getattr(importlib.import_module(module), attribute)

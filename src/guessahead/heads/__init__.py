@@ -1,1 +1,1 @@
-"""Draft heads as files: their format, and where they are found. Their passes live with each engine."""
+"""The files of draft heads: format and look-up. The passes of a head are part of each engine."""

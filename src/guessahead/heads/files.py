@@ -1,7 +1,7 @@
 """A head on disk: a folder with `config.json` and `model.safetensors`.
 
-Matrices are stored as the kernels read them: uint8[rows, row bytes], in the blocks of a GGUF format that
-`config.json` names for each. Norms are float32, `draft_ids` int32: the target's token of each of the head's.
+Matrices are stored as the kernels read them: uint8[rows, row bytes], in the blocks of the GGUF format that
+`config.json` lists for each. Norms are float32, `draft_ids` int32: the target's id of each token of the head.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LIMIT: Final = 1 << 20  # of every size
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """Sizes of a head, and whose it is.
+    """Sizes of a head, and its target.
 
     fingerprint: of the target (see `HeadHost`). layers: of the target whose hidden states are fused.
     rope_base: of the rotation, by halves. vocab_size: of the head. formats: GGUF format of each matrix.
@@ -77,7 +77,7 @@ class HeadConfig:
 
 @dataclass(frozen=True, slots=True)
 class HeadFiles:
-    """A head as it lies on disk.
+    """The content of a head's files.
 
     matrices: uint8[rows * row bytes] of each, in its format. norms: float32[width] of each. draft_ids:
     int32[vocab_size], ascending.
@@ -90,7 +90,7 @@ class HeadFiles:
 
     @classmethod
     def load(cls, folder: Path) -> HeadFiles:
-        """Raises ModelError, in one line, for whatever is not a head."""
+        """Read a head. Raises ModelError, in one line, for anything else."""
         config = _read_config(folder / "config.json")
         path = folder / "model.safetensors"
         wanted: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -129,12 +129,12 @@ class HeadFiles:
 
 
 def heads_dir() -> Path:
-    """Where trained heads are looked for, each in a folder with the fingerprint of its target."""
+    """The directory of trained heads; the folder of each has the fingerprint of its target as its name."""
     return cache_dir() / "heads"
 
 
 def find(fingerprint: str) -> HeadFiles | None:
-    """The head that belongs to a model: one that was trained here, else one that ships with the package."""
+    """The head of a model: one that was trained on this machine, else one that ships with the package."""
     shipped = Path(str(resources.files("guessahead.data"))) / "heads"
     for place in (heads_dir(), shipped):
         folder = place / fingerprint

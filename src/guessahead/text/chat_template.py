@@ -1,4 +1,4 @@
-"""Chat messages to the text a model was trained on: the Jinja template of `tokenizer.chat_template`."""
+"""Chat templates: the Jinja template of `tokenizer.chat_template` turns chat messages into a prompt."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROLES: Final = ("system", "user", "assistant", "tool")
 
 _MAX_SOURCE_CHARS: Final = 256 * 1024  # the longest published templates have about 20,000 characters
 _MIN_WORK_CHARS: Final = 32_000_000
-_WORK_PER_CHAR: Final = 64  # how often a template may handle every character of the messages
+_WORK_PER_CHAR: Final = 64  # how often a template may process every character of the messages
 
 
 class ChatTemplate:
-    """Renders messages. Compiled at the first `render`: a damaged template does not stop raw prompts."""
+    """The template of a model, compiled by the first `render`: a damaged one does not affect raw prompts."""
 
     def __init__(self, source: str | None, *, bos_token: str = "", eos_token: str = "") -> None:
-        """`source` None: the model has no template, and `render` says so."""
+        """source: None = the model has no template, and `render` raises an error."""
         self.source: Final = source
         self._tokens: Final = {"bos_token": bos_token, "eos_token": eos_token}
 
@@ -36,7 +36,7 @@ class ChatTemplate:
             raise ModelError("tokenizer.chat_template is not a string")
         eos_id = metadata.get("tokenizer.ggml.eos_token_id")
         if isinstance(eos_id, int) and not 0 <= eos_id < tokenizer.vocab_size:
-            eos_id = None  # harmless where other tokens end a text, else the tokenizer is refused
+            eos_id = None  # harmless if other tokens end a text, else the tokenizer is refused
         return cls(
             source,
             bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),
@@ -53,9 +53,9 @@ class ChatTemplate:
 
         messages: in order, each with a "role" (system, user, assistant, tool) and a "content" string.
         system: a system message to put first; refused if the messages already begin with one.
-        add_generation_prompt: end with the words that open the assistant's answer.
-        Errors: PromptError if the model has no template, or if it or we refuse the messages; ModelError if
-        the template is damaged or does too much (see template_sandbox).
+        add_generation_prompt: end with the beginning of the assistant's answer.
+        Errors: PromptError if the model has no template or the messages are refused; ModelError if the
+        template is damaged or exceeds its limits (see safe_template).
         """
         checked = _checked(messages, system)
         num_chars = sum(len(value) for message in checked for value in message.values())
@@ -77,7 +77,7 @@ class ChatTemplate:
             raise ModelError(f"the model's chat template does too much: {_one_line(error)}") from None
         except (ModelError, PromptError):
             raise
-        except Exception as error:  # a template can fail in any way that Python can
+        except Exception as error:  # a template can raise any Python exception
             raise ModelError(
                 f"the model's chat template fails: {type(error).__name__}: {_one_line(error)}"
             ) from None
@@ -99,7 +99,7 @@ class ChatTemplate:
 
 
 def _checked(messages: Sequence[Mapping[str, str]], system: str | None) -> list[dict[str, str]]:
-    """A copy of the messages, the system message first. Errors: PromptError naming the faulty message."""
+    """A copy of the messages, the system message first. Errors: PromptError with the faulty message."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise PromptError('messages must be a list such as [{"role": "user", "content": "Hello"}]')
     checked: list[dict[str, str]] = []
@@ -118,7 +118,7 @@ def _checked(messages: Sequence[Mapping[str, str]], system: str | None) -> list[
         raise PromptError("there is no message to answer")
     if system is not None:
         if checked[0]["role"] == "system":
-            raise PromptError("two system messages: one in `system`, one in the messages")
+            raise PromptError("there are two system messages: one in `system`, one in the messages")
         checked.insert(0, {"role": "system", "content": system})
     return checked
 

@@ -1,4 +1,4 @@
-"""Tokenizer and chat template of a model folder. The `tokenizers` library does what tokenizer.json says."""
+"""Tokenizer and chat template of a model folder; the `tokenizers` library interprets tokenizer.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Result = TypeVar("_Result")
 
 
 def read_text_parts(folder: Path) -> tuple[Tokenizer, ChatTemplate]:
-    """Errors: TokenizerError or ModelError, one line, for what is missing, damaged or not supported."""
+    """Tokenizer and chat template. Errors: TokenizerError or ModelError, one line, for unusable files."""
     source = read_bytes(folder / "tokenizer.json")
     settings = read_json(folder / "tokenizer_config.json") if _has(folder, "tokenizer_config.json") else {}
     tokenizer = _FolderTokenizer(folder, source, settings)
@@ -34,7 +34,7 @@ def read_text_parts(folder: Path) -> tuple[Tokenizer, ChatTemplate]:
 
 
 class _FolderTokenizer(Tokenizer):
-    """What tokenizer.json describes, special tokens included; ids and bytes as in every Tokenizer."""
+    """The Tokenizer that tokenizer.json describes, special tokens included."""
 
     def __init__(self, folder: Path, source: bytes, settings: Mapping[str, Any]) -> None:
         path = folder / "tokenizer.json"
@@ -44,7 +44,7 @@ class _FolderTokenizer(Tokenizer):
         built = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
         plain = _guarded(path, lambda: tokenizers.Tokenizer.from_str(text))
         plain.encode_special_tokens = True
-        for each in (built, plain):  # a tokenizer that was trained with limits keeps them in its file
+        for each in (built, plain):  # a tokenizer that was trained with length limits stores them in its file
             each.no_truncation()
             each.no_padding()
         self._with_special, self._plain = built, plain
@@ -55,7 +55,7 @@ class _FolderTokenizer(Tokenizer):
             ends = {eos_id}
         tokens, types = self._table(layout)
         known = {token_id for token_id in ends if token_id < len(tokens)}
-        if ends and not known:  # of several, one that is no token is harmless
+        if ends and not known:  # if there are several, one that is not a token is harmless
             raise TokenizerError(f"{folder}: a token that ends a text has an id outside the vocabulary")
         begins, last = self._added()
         vocabulary = Vocabulary(
@@ -84,13 +84,13 @@ class _FolderTokenizer(Tokenizer):
         return self._completed(ids) if bos else ids
 
     def encode_chat(self, text: str) -> list[int]:
-        return self.encode(text, special=True, bos=False)  # as transformers: the template writes them all
+        return self.encode(text, special=True, bos=False)  # as in transformers: the template has all of them
 
     def _fail(self, what: str) -> NoReturn:
         raise TokenizerError(f"{self._path}: {what}")
 
     def _added(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What the tokenizer's own post-processor puts before and behind a text, whatever flags say of it."""
+        """The ids that the post-processor adds before and after a text, whatever the flags say."""
         whole, bare = self._encode_one("a", True), self._encode_one("a", False)
         for start in range(len(whole) - len(bare) + 1):
             if whole[start : start + len(bare)] == bare:
@@ -109,7 +109,7 @@ class _FolderTokenizer(Tokenizer):
         return None if found is None else int(found)
 
     def _table(self, layout: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-        """Names and types by id; ids that mean nothing are padding."""
+        """Names and types by id; ids without a token are padding."""
         ids: dict[str, int] = self._with_special.get_vocab(with_added_tokens=True)
         if not ids or max(ids.values()) >= _MAX_ID:
             self._fail(f"its vocabulary is empty, or has ids above {_MAX_ID}")
@@ -125,7 +125,7 @@ class _FolderTokenizer(Tokenizer):
         return tokens, types
 
     def _in_pieces(self, layout: Mapping[str, Any]) -> bool:
-        """Whether tokens are spelt as text with U+2581 for the space, or in stand-ins of bytes."""
+        """Whether tokens are text with U+2581 for the space (else they are in stand-ins of bytes)."""
         kind = (layout.get("model") or {}).get("type", "BPE")
         if kind != "BPE":
             self._fail(f"tokenizers of the kind {str(kind)[:40]!r} are not supported (only 'BPE')")
@@ -138,7 +138,7 @@ class _FolderTokenizer(Tokenizer):
 
 
 def _refuse_word_marks(path: Path, model: object) -> None:
-    """Marks of BERT's kin, which no model here has; the library panics where merges contradict them."""
+    """Refuse word marks as in BERT: no supported model has them, and the library may panic."""
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         if isinstance(model, dict) and model.get(key):
             raise TokenizerError(f"{path}: {key} {str(model[key])[:40]!r} is not supported")
@@ -155,7 +155,7 @@ def _guarded(path: Path, call: Callable[[], _Result]) -> _Result:
 
 
 def _configured_ends(folder: Path) -> set[int]:
-    """eos_token_id, one or several, of generation_config.json; where it has none, of config.json."""
+    """The ids in eos_token_id of generation_config.json; if it has none, of config.json."""
     for name in ("generation_config.json", "config.json"):
         if not _has(folder, name):
             continue
@@ -185,7 +185,7 @@ def _template(folder: Path, settings: Mapping[str, Any]) -> str | None:
 
 
 def _token_text(token: object) -> str | None:
-    """A token as tokenizer_config.json spells it: a text, or an object with its content."""
+    """The text of a token in tokenizer_config.json: a string, or an object with its content."""
     text = token.get("content") if isinstance(token, dict) else token
     return text if isinstance(text, str) else None
 

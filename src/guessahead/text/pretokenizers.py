@@ -1,7 +1,7 @@
-"""The pre-tokenizers of byte-level BPE: what a value of `tokenizer.ggml.pre` stands for.
+"""The pre-tokenizers of byte-level BPE, by the value of `tokenizer.ggml.pre`.
 
-Each is one or several patterns; every next one splits what the ones before have left. Each was compared with
-llama.cpp on the odd strings of the tests; a name that is not in the table is refused.
+Each is one or several patterns, applied one after the other to the parts of the previous one. Each was
+compared with llama.cpp on the strings of the tests; a name that is not in the table is refused.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _CONTRACTIONS: Final = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD
 _ENDS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _WORDS: Final = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s|" + _ENDS  # %s: digits of a word
 _GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
-# Words that change from small to capital letters are cut, as llama.cpp approximates the published classes:
-# what is no capital of ASCII counts as small, and the other way round.
+# Words are cut between small and capital letters, with llama.cpp's approximation of the published classes:
+# any character but an ASCII capital counts as small, and vice versa.
 _UPPER, _LOWER = r"(?:(?=\p{L})[^a-z])", r"(?:(?=\p{L})[^A-Z])"
 _CASED: Final = (
     r"[^\r\n\p{L}\p{N}]?" + _UPPER + "*" + _LOWER + "+%s"
@@ -30,11 +30,11 @@ _CASED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """How text is cut into words, and what else comes with a name.
+    """How text is cut into words, and further settings of the same name.
 
     patterns: applied one after the other; what a pattern does not match is a word (or several) of its own.
-    ignore_merges: a word that is itself a token is taken whole, whatever the merges say.
-    adds_bos: BOS comes first where the file does not say otherwise.
+    ignore_merges: a word that is itself a token is kept whole, regardless of the merges.
+    adds_bos: BOS comes first unless the file says otherwise.
     """
 
     patterns: tuple[str, ...]

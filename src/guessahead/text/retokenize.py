@@ -1,7 +1,7 @@
-"""Text between two tokenizers: what one model wrote in the ids of another, and guesses the way back.
+"""Conversion between two tokenizers: one model's text in the ids of another, and its guesses back.
 
-Both directions only ever serve guessing. Where text cannot be carried over exactly (bytes that are no
-character, a byte that a vocabulary lacks), guesses get worse, and nothing else happens.
+Both directions are used for guesses only. If text cannot be converted exactly (bytes that are not a
+character, a byte that a vocabulary lacks), the guesses get worse, with no other effect.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
     from guessahead.text.tokenizer import Tokenizer
     from guessahead.types import Int32
 
-# Characters at the end of the text that are encoded anew in every step, at least and at most. How text is cut
-# into tokens depends on what follows within a word or a run of spaces, not on what comes a line later.
+# Minimum and maximum number of characters at the end of the text that are encoded again in every step. How
+# text is cut into tokens depends on what follows within a word or a run of spaces, not on the next lines.
 LEAST_TAIL: Final = 48
 MOST_TAIL: Final = 160
 _TRIES: Final = 4  # places where the text may be cut, per step
-# What may still go on at the end of a text: a word, a run of other signs, or one of spaces.
+# The part at the end of a text that may continue: a word, a run of other characters, or of spaces.
 _OPEN: Final = re.compile(r"(?: ?\w+| ?[^\w\s]+|\s+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One guess of the other model: its bytes, and how sure it was."""
+    """One guess of the other model: its bytes and its probability."""
 
     data: bytes
     probability: float
 
 
 def continuation(tokenizer: Tokenizer, text: str, *, special: bool = False) -> list[int]:
-    """The ids of text that goes on from other text: no BOS, and no space that was not there."""
+    """The ids of text that continues other text: no BOS, and no added space."""
     ids = tokenizer.encode(text, special=special, bos=False)
     if sum(len(tokenizer.token_bytes(token_id, special=True)) for token_id in ids) <= len(text.encode()):
         return ids
-    # Some tokenizers put a space before whatever they are given: give them a line's end, and take it away.
+    # Some tokenizers add a space before any text: encode it after a newline, and remove the newline.
     before, both = (tokenizer.encode(part, special=special, bos=False) for part in ("\n", "\n" + text))
     return both[len(before) :] if both[: len(before)] == before else ids
 
 
 class Reread:
-    """The text of one tokenizer's tokens in the ids of another, which grow with it.
+    """The text of one tokenizer's tokens in the ids of another, extended step by step.
 
-    Only the end of the text is encoded in each call; where it begins is moved on to a place at which cutting
-    the text was seen to make no difference.
+    Only the end of the text, the tail, is encoded in each call; its beginning moves to positions at which
+    cutting the text was found to make no difference.
     """
 
     def __init__(self, writer: Tokenizer, reader: Tokenizer) -> None:
@@ -59,12 +59,12 @@ class Reread:
 
     @property
     def pending(self) -> bytes:
-        """The bytes at the end of the text that are no whole character yet, and in no id."""
+        """The bytes at the end of the text that are not a whole character yet, and not in any id."""
         return bytes(self._bytes.getstate()[0])
 
     @property
     def num_settled(self) -> int:
-        """How many of the ids will not change any more."""
+        """The number of ids that are final."""
         return len(self._settled)
 
     def read(self, token_ids: Int32) -> list[int]:
@@ -81,12 +81,12 @@ class Reread:
     def _shown(self, position: int, token_id: int) -> bytes:
         writer = self._writer
         begins = position == 0 and writer.adds_bos and token_id == writer.bos_id
-        if begins or token_id >= writer.vocab_size:  # the reader has a beginning of its own; padding
+        if begins or token_id >= writer.vocab_size:  # the reader has its own beginning; padding
             return b""
         return writer.token_bytes(token_id, special=True)
 
     def _settle(self, ids: list[int]) -> None:
-        """Move the beginning of the tail on to a token that begins with a space, or to any."""
+        """Move the beginning of the tail to a token that begins with a space, or to any token."""
         sizes = [len(self._reader.token_bytes(token_id, special=True)) for token_id in ids]
         data = self._tail.encode()
         ends, end = [], 0
@@ -104,7 +104,7 @@ class Reread:
                 self._settled += ids[:k]
                 self._tail = rest
                 return
-        if len(self._tail) > 4 * MOST_TAIL:  # no such place: better worse guesses than ever longer steps
+        if len(self._tail) > 4 * MOST_TAIL:  # none: worse guesses are better than ever longer steps
             self._settled += ids
             self._tail = ""
 
@@ -133,14 +133,14 @@ class Rewritten:
             if start >= len(self._pending):
                 found.append((token_id, end))
             elif end > len(self._pending):
-                return []  # a token across the committed bytes: the writer went another way
+                return []  # a token crosses the committed bytes: the guess is not possible
         return found
 
     def guesses(self, pieces: Sequence[Piece], *, ended: bool) -> list[tuple[int, float]]:
         """The tokens that the pieces make, each with its probability given the one before.
 
-        A token at the open end of the text is left out unless the text has ended: " bro" may become
-        " brown". It stays where one piece says all of it, as a whole word mostly is one.
+        A token at the end of the text is omitted unless the text has ended: " bro" may become " brown".
+        It is kept if one piece contains all of it, since a whole word is mostly one piece.
         """
         data = b"".join(piece.data for piece in pieces)
         found = self.ids(data)
@@ -158,7 +158,7 @@ class Rewritten:
         return guesses
 
     def _num_closed(self, found: list[tuple[int, int]], data: bytes, last: int) -> int:
-        """How many tokens no further text will change. last: bytes of the last piece."""
+        """The number of tokens that further text will not change. last: bytes of the last piece."""
         text = _whole_characters(data)
         size = len(text.encode())
         opened = _OPEN.search(text)
@@ -173,7 +173,7 @@ class Rewritten:
 
 
 def _probabilities(pieces: Sequence[Piece], first: int) -> list[tuple[int, float]]:
-    """(offset of its first byte that is guessed, probability) of each piece."""
+    """For each piece: (offset of its first guessed byte, probability)."""
     offset, probabilities = 0, []
     for piece in pieces:
         probabilities.append((max(offset, first), piece.probability))
@@ -182,7 +182,7 @@ def _probabilities(pieces: Sequence[Piece], first: int) -> list[tuple[int, float
 
 
 def _whole_characters(data: bytes) -> str:
-    """The text of the bytes, as far as they are text."""
+    """The text of the bytes, up to the last whole character."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -190,6 +190,6 @@ def _whole_characters(data: bytes) -> str:
 
 
 def _puts_space(tokenizer: Tokenizer) -> bool:
-    """Whether it puts a space before the text of a prompt."""
+    """Whether the tokenizer adds a space before the text of a prompt."""
     ids = tokenizer.encode("a", bos=False)
     return bool(ids) and tokenizer.token_bytes(ids[0])[:1] == b" "

@@ -1,9 +1,9 @@
 """SentencePiece vocabularies of GGUF files ("llama"): text to ids by the scores of the pieces.
 
-Of all neighbours that together are a piece, those whose piece has the highest score are joined first, the
-leftmost of equal ones; what is no piece in the end is spelt in bytes (`<0x0A>`). A space is written U+2581.
-Source of the rule: Kudo and Richardson 2018 (BPE mode); llama.cpp, whose ids are the reference, has no
-normalisation, and takes any token for a piece, whatever its type.
+Of all neighbours that together form a piece, those whose piece has the highest score are joined first, the
+leftmost of equal ones; parts that are not a piece in the end are written as bytes (`<0x0A>`). A space is
+written U+2581. Source of the rule: Kudo and Richardson 2018 (BPE mode); llama.cpp, whose ids are the
+reference, has no normalisation and treats any token as a piece, whatever its type.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Final
 from guessahead.errors import TokenizerError
 
 SPACE: Final = "\u2581"
-_NUM_REMEMBERED: Final = 1 << 16  # words whose ids are kept
+_NUM_REMEMBERED: Final = 1 << 16  # words whose ids are cached
 
 
 class Pieces:
-    """Cuts text into the pieces of a vocabulary. Linear in the text for words of bounded length."""
+    """Encodes text with the pieces of a vocabulary, in linear time for words of bounded length."""
 
     def __init__(self, tokens: Sequence[str], scores: Sequence[float]) -> None:
-        """Errors: TokenizerError where a byte has no token, as then not every text can be written."""
+        """Errors: TokenizerError if a byte has no token, because some texts could not be encoded."""
         self._ids: Final = {token: token_id for token_id, token in enumerate(tokens)}
         self._scores: Final = list(scores)
         self._bytes: Final = [self._byte_id(byte) for byte in range(256)]
-        # If no piece goes on after its first letter with a space, nothing is ever joined across the
-        # beginning of a word, so words can be cut one by one, and remembered.
+        # If no piece contains a space after its first character, nothing is joined across the beginning of a
+        # word, so words can be encoded one by one and cached.
         spans = any(re.search(f"[^{SPACE}]{SPACE}", token) for token in tokens)
         self._words: Final = re.compile("(?s:.+)" if spans else f"{SPACE}*[^{SPACE}]+|{SPACE}+")
         self._word_ids = lru_cache(_NUM_REMEMBERED)(self._join)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, spaces as spaces."""
+        """The ids of `text`, with its spaces unchanged."""
         ids: list[int] = []
         for word in self._words.findall(text.replace(" ", SPACE)):
             ids.extend(self._word_ids(word) if len(word) < 64 else self._join(word))
@@ -49,7 +49,7 @@ class Pieces:
         raise TokenizerError(f"the vocabulary has no token for the byte 0x{byte:02X}")
 
     def _join(self, word: str) -> tuple[int, ...]:
-        """Join neighbours, best first. A part lives at the index of its first character; "" is gone."""
+        """Join neighbours, best first. A part is stored at the index of its first character; "" = joined."""
         parts = list(word)
         after = list(range(1, len(parts) + 1))
         before = list(range(-1, len(parts) - 1))

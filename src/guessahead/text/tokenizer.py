@@ -1,16 +1,16 @@
 """Tokenizers of GGUF files: byte-level BPE ("gpt2") and SentencePiece ("llama"), as llama.cpp reads them.
 
-For BPE, text is split into words by the pre-tokenizer that `tokenizer.ggml.pre` names, every word becomes the
-256 printable stand-ins of its UTF-8 bytes, and the merges join those. The Rust library `tokenizers` does the
-work; this file builds it from the metadata, and adds what differs between that library and llama.cpp, whose
-ids are the reference:
+For BPE, the pre-tokenizer named in `tokenizer.ggml.pre` splits text into words, every word is written in
+printable stand-ins of its UTF-8 bytes, and the merges join those. The Rust library `tokenizers` does this;
+this file configures it from the metadata, and implements the differences between that library and llama.cpp,
+whose ids are the reference:
 
 - Special tokens are cut out of the text longest first, over the whole text (not leftmost first).
 - A byte without a token of its own (SmolLM2 lacks 21) is left out, and nothing merges across the gap.
 - No Unicode normalisation (the published Qwen2 tokenizer.json asks for NFC; GGUF files do not carry that).
 
-For SentencePiece, see sentencepiece.py; a space is put before the text and after every special token, unless
-the file says otherwise, and stays in the decoded text.
+For SentencePiece, see sentencepiece.py; a space is added before the text and after every special token,
+unless the file says otherwise, and stays in the decoded text.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from guessahead.text.vocabulary import KEY, Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Splitter:
-    """How plain text becomes ids.
+    """The function that encodes plain text, and its settings.
 
-    name: of the rule, for messages. rule: what must be equal for two splitters to split alike.
-    adds_bos: BOS comes first where the file does not say otherwise.
+    name: of the rule, for messages. rule: splitters with equal rules encode alike.
+    adds_bos: BOS comes first unless the file says otherwise.
     adds_space: text that begins a prompt, or follows a special token, gets a space in front.
     """
 
@@ -51,7 +51,7 @@ class Tokenizer:
     vocab_size: number of ids, padding included.
     bos_id: the beginning-of-sequence token, or None.
     adds_bos: whether a prompt begins with it.
-    begins, ends: all ids that a prompt begins and ends with.
+    begins, ends: all ids with which a prompt begins and ends.
     eos_ids: every token that ends a generation (EOS, end of turn, end of message, ...), ascending.
     """
 
@@ -74,11 +74,11 @@ class Tokenizer:
     def from_gguf(cls, metadata: Mapping[str, Any]) -> Tokenizer:
         """Build from the `tokenizer.ggml.*` entries of a GGUF file.
 
-        Errors: TokenizerError, one line, for a kind that is not supported and for damaged entries.
+        Errors: TokenizerError, one line, for an unsupported kind and for damaged entries.
         """
         model = metadata.get(KEY + "model")
         if model is None:
-            raise TokenizerError(f"the model file lacks {KEY}model: it holds no tokenizer")
+            raise TokenizerError(f"the model file lacks {KEY}model: it contains no tokenizer")
         if model == "llama":
             vocabulary = Vocabulary.from_gguf(metadata)
             return cls(vocabulary, _pieces(vocabulary, metadata.get(KEY + "add_space_prefix", True)))
@@ -98,10 +98,10 @@ class Tokenizer:
         """The token ids of `text`; [] for "".
 
         special: the text of a control token (`<|im_start|>`) becomes that token, which a rendered chat
-            template needs. False, for text of unknown origin: it is spelt out like any other text.
-            User-defined tokens (`<tool_call>`) are recognised either way, as in llama.cpp.
-        bos: put first what the model asks for (mostly BOS), unless the text begins with it, and last what it
-            asks for (mostly nothing). False for text that continues something.
+            template needs. False, for text of unknown origin: it is encoded like any other text. User-defined
+            tokens (`<tool_call>`) are recognised in both cases, as in llama.cpp.
+        bos: add the model's ids of a prompt's beginning (mostly BOS), unless the text begins with them, and
+            of its end (mostly none). False for text that continues other text.
         Errors: PromptError if `text` holds a lone surrogate (a byte that was not valid UTF-8).
         """
         if not text:
@@ -111,12 +111,12 @@ class Tokenizer:
         for part in self._vocabulary.cut_special(checked_text(text), control=special):
             if isinstance(part, int):
                 ids.append(part)
-            else:  # two parts of text never follow each other
+            else:  # two parts of text are never adjacent
                 ids.extend(self._splitter.encode(space + part))
         return self._completed(ids) if bos else ids
 
     def encode_chat(self, text: str) -> list[int]:
-        """The token ids of a rendered chat template, whose author wrote down most special tokens."""
+        """The token ids of a rendered chat template, which contains most special tokens."""
         return self.encode(text, special=True)
 
     def _completed(self, ids: list[int]) -> list[int]:
@@ -126,7 +126,7 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of `ids`; bytes that are not UTF-8 become U+FFFD.
 
-        skip_special: leave control tokens out; False writes their names.
+        skip_special: omit control tokens; False writes their names.
         Errors: ParameterError for an id outside the vocabulary.
         """
         pieces = [self.token_bytes(token_id, special=not skip_special) for token_id in ids]
@@ -146,13 +146,13 @@ class Tokenizer:
         return found
 
     def token_text(self, token_id: int) -> str:
-        """The name of a token as the vocabulary spells it (byte stand-ins and all), for messages."""
+        """The name of a token as in the vocabulary (with byte stand-ins), for messages."""
         return self._vocabulary.tokens[self._checked_id(token_id)]
 
     def check_same(self, other: Tokenizer) -> None:
-        """Return if ids of `other` mean the same here; padding may differ in number and in name.
+        """Check that ids of `other` have the same meaning here; padding may differ in number and in name.
 
-        Errors: TokenizerError naming the first id that differs and both tokens, or the setting that differs.
+        Errors: TokenizerError with the first id that differs and both tokens, or the setting that differs.
         """
         mine, theirs = self._splitter, other._splitter
         if mine.rule != theirs.rule:
@@ -179,10 +179,11 @@ class Tokenizer:
 
 
 def _bpe(vocabulary: Vocabulary, pre: str) -> Splitter:
-    """By the `tokenizers` library. Its unknown token, an id too many, marks a byte without a token."""
+    """Byte-level BPE by the `tokenizers` library; its unknown token, an extra id, marks a byte without a
+    token."""
     kind: PreTokenizer = PRE_TOKENIZERS[pre]
     ids = {token: token_id for token_id, token in enumerate(vocabulary.tokens)}
-    unknown = "\ue000"  # no word holds it: words consist of byte stand-ins
+    unknown = "\ue000"  # not in any word: words consist of byte stand-ins
     while unknown in ids:
         unknown += "\ue000"
     unknown_id = ids[unknown] = len(ids)
@@ -209,7 +210,7 @@ def _pieces(vocabulary: Vocabulary, adds_space: object) -> Splitter:
     if not isinstance(adds_space, bool):
         raise TokenizerError(f"{KEY}add_space_prefix is not true or false")
     name = "SentencePiece" if adds_space else "SentencePiece without a space in front"
-    # The scores decide: with the same pieces in another order, text would be cut differently.
+    # With the same pieces but other scores, text would be cut differently.
     rule = (name, tuple(vocabulary.scores))
     encode = Pieces(vocabulary.tokens, vocabulary.scores).encode
     return Splitter(name, rule, encode, adds_bos=True, adds_space=adds_space)

@@ -19,7 +19,7 @@ _BLANKS: Final = " \t\n\v\f\r"
 # Token types as GGUF numbers them.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
-# Conversion scripts do not always mark these, so llama.cpp goes by name; so do we.
+# Conversion scripts do not always mark these, so they are recognised by name, as in llama.cpp.
 # fmt: off
 ENDS: Final = frozenset(
     (
@@ -30,7 +30,7 @@ ENDS: Final = frozenset(
     )
 )
 # fmt: on
-# Fill-in-the-middle tokens after which a model has no more to say.
+# Fill-in-the-middle tokens that end a text.
 _FILL_ENDS: Final[Mapping[str, tuple[str, ...]]] = {
     "fim_pad_token_id": ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
     "fim_rep_token_id": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
@@ -40,7 +40,7 @@ _ID_KEYS: Final = ("bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id
 
 
 def _byte_stand_ins() -> dict[str, int]:
-    """GPT-2's printable stand-in of every byte -> the byte: itself where it prints, else U+0100 and up."""
+    """GPT-2's printable stand-in of each byte -> the byte: itself if printable, else U+0100 and up."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable}
@@ -56,10 +56,10 @@ class Vocabulary:
 
     merges: of byte-level BPE, pairs, best first; empty for SentencePiece.
     scores: of SentencePiece, one per token; else empty.
-    in_pieces: tokens are text with U+2581 for the space; else they are spelt in stand-ins of bytes.
-    adds_bos: what the file says about putting BOS first; None where it says nothing.
-    begins, ends: ids of every prompt's beginning and end; begins is None where adds_bos says it.
-    strips: special tokens behind which white space is left out.
+    in_pieces: tokens are text with U+2581 for the space; else they are in stand-ins of bytes.
+    adds_bos: the file's setting of whether BOS comes first; None if it has none.
+    begins, ends: ids of every prompt's beginning and end; begins is None if adds_bos decides.
+    strips: special tokens after which white space is removed.
     """
 
     tokens: list[str]
@@ -111,13 +111,13 @@ class Vocabulary:
 
     @cached_property
     def _special(self) -> list[tuple[str, int]]:
-        """Tokens that are found in the text before it is split, longest (in bytes) first."""
+        """Tokens that are cut out of the text before it is split, longest (in bytes) first."""
         kinds = (UNKNOWN, CONTROL, USER_DEFINED)
         found = [(self.tokens[i], i) for i, kind in enumerate(self.types) if kind in kinds]
         return sorted(found, key=lambda item: (-len(item[0].encode()), item[1]))
 
     def cut_special(self, text: str, *, control: bool) -> list[str | int]:
-        """`text` as pieces of plain text and ids of special tokens; without `control`, user-defined ones."""
+        """`text` as plain parts and ids of special tokens (only user-defined ones without `control`)."""
         parts: list[str | int] = [text]
         for name, token_id in self._special:
             if (control or self.types[token_id] == USER_DEFINED) and name in text:
@@ -125,7 +125,7 @@ class Vocabulary:
         return parts
 
     def token_bytes(self, token_id: int, *, special: bool) -> bytes:
-        """The bytes of a token as the text shows them; see `Tokenizer.token_bytes`."""
+        """The bytes of a token in a text; see `Tokenizer.token_bytes`."""
         token, kind = self.tokens[token_id], self.types[token_id]
         if kind in (CONTROL, UNKNOWN):
             return token.encode() if special else b""
@@ -136,7 +136,7 @@ class Vocabulary:
         if kind == NORMAL:
             try:
                 return bytes([_BYTE_OF[char] for char in token])
-            except KeyError:  # not written in stand-ins: an added token that the converter did not mark
+            except KeyError:  # not in stand-ins: an added token that the converter did not mark
                 return token.encode()
         if kind == BYTE and (match := re.fullmatch("<0x([0-9A-F]{2})>", token)):
             return bytes.fromhex(match[1])
@@ -163,7 +163,7 @@ def _cut(parts: list[str | int], name: str, token_id: int, left_out: str) -> Ite
 
 
 def _strips(metadata: Mapping[str, Any], tokens: list[str], types: list[int]) -> frozenset[int]:
-    """Of Phi-3, which GGUF files do not say of a token; llama.cpp goes by the model's name, and so do we."""
+    """Such tokens of Phi-3. GGUF files lack this setting; as in llama.cpp, the model's name decides."""
     name = metadata.get("general.name")
     if not isinstance(name, str) or not any(each in name.lower() for each in ("phi-3", "phi3")):
         return frozenset()
@@ -221,7 +221,7 @@ def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
         left, _, right = line.partition(" ")
         if not left or not right or " " in right:
             raise TokenizerError(f"{KEY}merges[{index}] is not two tokens and a space: {line[:60]!r}")
-        merges.setdefault((left, right))  # of two equal merges the first counts
+        merges.setdefault((left, right))  # the first of two equal merges counts
     return list(merges)
 
 
@@ -236,7 +236,7 @@ def _scores(metadata: Mapping[str, Any], num_tokens: int) -> list[float]:
 
 
 def _drop_what_is_outside(roles: dict[str, int | None], num_tokens: int, metadata: Mapping[str, Any]) -> None:
-    """An id outside the vocabulary is no token. That is harmless, unless the token is needed."""
+    """Drop ids outside the vocabulary; TokenizerError if such a token is required."""
     outside = [key for key, i in roles.items() if i is not None and not 0 <= i < num_tokens]
     inside = any(i is not None for key, i in roles.items() if key != "bos_token_id" and key not in outside)
     for key in outside:

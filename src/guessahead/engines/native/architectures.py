@@ -1,7 +1,7 @@
-"""The architectures: what each has of its own, from the keys of its GGUF files (llama.cpp's conventions).
+"""The supported architectures, described from the keys of their GGUF files (llama.cpp's conventions).
 
-Each function says how a checkpoint is built; `builder.py` does it. Sources are the models' papers and their
-implementations in transformers, with which tests/reference compares each.
+Each function returns the spec of a checkpoint, from which `builder.py` builds the pass. Sources are the
+models' papers and their implementations in transformers, against which tests/reference compares each.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rotation_of(checkpoint: Checkpoint) -> Rotation:
 def longrope(checkpoint: Checkpoint, frequencies: Sequence[float]) -> Rotation:
     """Frequencies divided by factors of the file: one set for all texts, chosen by how long they may become.
 
-    (Were it chosen by the length of each text, what is cached would have to be computed anew at some token.)
+    (If the length of each text decided, the cache would have to be recomputed at some token.)
     """
     scaling = checkpoint.config.rope_scaling
     short, long = (
@@ -60,15 +60,15 @@ def longrope(checkpoint: Checkpoint, frequencies: Sequence[float]) -> Rotation:
 
 
 def divided(checkpoint: Checkpoint, name: str, frequencies: Sequence[float]) -> list[float]:
-    """Each frequency divided by its factor, which a tensor holds (Llama 3, LongRoPE)."""
+    """Each frequency divided by its factor from a tensor (Llama 3, LongRoPE)."""
     factors = checkpoint.vector(name, len(frequencies)).tolist()
     if not all(1e-6 <= factor <= 1e6 for factor in factors):
-        checkpoint.fail(f"tensor {name!r} holds factors that are no positive numbers")
+        checkpoint.fail(f"tensor {name!r} holds factors that are not positive numbers")
     return [each / factor for each, factor in zip(frequencies, factors, strict=True)]
 
 
 def spec(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits: Any) -> ArchitectureSpec:
-    """A spec whose layers all rotate alike. windows: per layer; None = the file's in all of them."""
+    """A spec with the same rotation in all layers. windows: per layer; None = the file's in all of them."""
     c = checkpoint.config
     rotation = rotation_of(checkpoint)
     windows = [c.sliding_window] * c.num_layers if windows is None else windows
@@ -84,7 +84,7 @@ def refuse_window(checkpoint: Checkpoint) -> None:
 
 
 def llama(checkpoint: Checkpoint) -> ArchitectureSpec:
-    """Llama 2 and 3, Mistral (with its sliding window, where the file names one), SmolLM2, TinyLlama, ..."""
+    """Llama 2 and 3, Mistral (with its sliding window, if the file has one), SmolLM2, TinyLlama, ..."""
     return spec(checkpoint, paired_rope=True)
 
 
@@ -167,7 +167,7 @@ def gemma3(checkpoint: Checkpoint) -> ArchitectureSpec:
 
 
 def smollm3(checkpoint: Checkpoint) -> ArchitectureSpec:
-    """SmolLM 3: every fourth layer knows no positions."""
+    """SmolLM 3: every fourth layer has no positions."""
     refuse_window(checkpoint)
     c, rotation = checkpoint.config, rotation_of(checkpoint)
     layers = [Attention(rotation if (i + 1) % 4 else Rotation([])) for i in range(c.num_layers)]

@@ -1,4 +1,4 @@
-"""Decoder-only transformers over a native plan: one pass, described once.
+"""The builder of decoder-only transformers: it describes one pass as a native plan.
 
 Buffers are named by small integers. All rows of a pass go through every operation together.
 """
@@ -31,10 +31,11 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a model is to be run, whatever its architecture.
+    """The settings of a model, independent of its architecture.
 
-    max_rows: most rows of a pass. context: most positions of a sequence. int8: quantised weights meet int8
-    activations. half_cache: keys and values are kept as f16. isa: instruction set, "" = the best.
+    max_rows: maximum rows of a pass. context: maximum positions of a sequence. int8: quantised weights are
+    multiplied with int8 activations. half_cache: keys and values are stored as f16. isa: instruction set, ""
+    = the best.
     """
 
     pool: _native.Pool
@@ -47,9 +48,9 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What one layer's attention sees. rotation: without frequencies, no positions at all.
+    """The attention of one layer. rotation: without frequencies, the layer has no positions.
 
-    window: positions a row sees, itself included; 0 = all before it.
+    window: number of positions that a row attends to, itself included; 0 = all.
     """
 
     rotation: Rotation
@@ -58,12 +59,12 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class ArchitectureSpec:
-    """What sets one architecture apart from the others. layers: one entry each.
+    """The properties of one architecture. layers: one entry each.
 
-    paired_rope: the file's q and k have neighbours (2i, 2i + 1) as the pairs that are rotated.
-    qkv_bias: q, k and v must have biases (else they may).
+    paired_rope: in the file's q and k, neighbours (2i, 2i + 1) are rotated as pairs.
+    qkv_bias: biases of q, k and v are required (else optional).
     qk_norm: "" = none, "head" = each head of q and k is normalised, "whole" = all heads of a row together.
-    pre_norms, post_norms: what enters, what leaves attention and feed-forward network is normalised.
+    pre_norms, post_norms: the input, the output of attention and feed-forward network is normalised.
     fused: q, k, v lie in one tensor, gate and up in another. gelu: GELU (by tanh) gates instead of SiLU.
     attention_scale: of the scores. attention_cap, logit_cap: x becomes cap * tanh(x / cap); 0 = as it is.
     """
@@ -110,7 +111,7 @@ class Builder:
         self._gated = plan.buffer(c.ffn_width, quantised=int8)
         self._last = plan.buffer(c.width, quantised=int8, compact=True)
         self._logits = plan.buffer(c.vocab_size, compact=True)
-        # Branches that are changed before they join the residual stream need a place of their own.
+        # A branch that is changed before it joins the residual stream needs its own buffer.
         changed = spec.post_norms or spec.residual_scale != 1.0
         self._branch = plan.buffer(c.width) if changed else None
 

@@ -36,7 +36,7 @@ def _refusal(architecture: str, supported: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Sizes of a decoder-only transformer (counts, unless said otherwise)."""
+    """Sizes of a decoder-only transformer (counts, unless stated otherwise)."""
 
     architecture: str
     num_layers: int
@@ -51,7 +51,7 @@ class Config:
     rope_base: float
     rope_dim: int  # rotated elements of each head, the first ones
     rope_scaling: Scaling
-    sliding_window: int  # positions that a row sees where attention is local, itself included; 0 = all
+    sliding_window: int  # positions that local attention covers, the row's included; 0 = all
 
     @property
     def q_width(self) -> int:
@@ -65,9 +65,9 @@ class Config:
 
 
 class Checkpoint:
-    """A GGUF file as the architectures see it. Every problem is a ModelError that names the file.
+    """A GGUF file as the architectures read it. Every problem is a ModelError with the file's path.
 
-    context: most positions of the sequences that will run; the model's own until another one is set.
+    context: maximum positions of a sequence; the model's own until another one is set.
     """
 
     def __init__(self, file: GGUFFile, supported: tuple[str, ...]) -> None:
@@ -80,7 +80,7 @@ class Checkpoint:
             self.fail("mixture-of-experts models are not supported")
         self._used: set[str] = set()
         self.config = config = self._read_config()
-        # Before anything is allocated by these sizes: matrices that every model has.
+        # Check these sizes with matrices that every model has, before allocating by them.
         self.matrix("blk.0.attn_output.weight", config.width, config.q_width)
         self.matrix("blk.0.ffn_down.weight", config.width, config.ffn_width)
         self.context = self.config.context_length
@@ -95,7 +95,7 @@ class Checkpoint:
         return tuple(self._file.tensors.values())
 
     def has(self, name: str) -> bool:
-        """Whether the file holds this tensor."""
+        """Whether the file contains this tensor."""
         return name in self._file.tensors
 
     def matrix(self, name: str, num_rows: int, num_columns: int) -> TensorInfo:
@@ -110,18 +110,18 @@ class Checkpoint:
         return np.array(dequantize(tensor.data, tensor.type), np.float32)
 
     def refuse_unused(self) -> None:
-        """Raise a ModelError if a tensor or a setting was not asked for: the model would be another."""
+        """Raise a ModelError if a tensor or a setting was not used: the model would be a different one."""
         for name in self._file.tensors:
             if name not in self._used:
-                self.fail(f"tensor {name!r} is not part of what is supported of {self.architecture!r} models")
+                self.fail(f"tensor {name!r} is not supported for {self.architecture!r} models")
         self._metadata.refuse_unread(self.config.head_dim, self.config.rope_dim)
 
     def metadata_count(self, key: str, most: int, default: int) -> int:
-        """A whole number from 0 to `most` that the architecture's keys may hold."""
+        """A whole number from 0 to `most`, an optional key of the architecture."""
         return self._metadata.count(key, most, default, least=0)
 
     def metadata_number(self, key: str, low: float, high: float, default: float) -> float:
-        """A number within [low, high] that the architecture's keys may hold."""
+        """A number within [low, high], an optional key of the architecture."""
         return self._metadata.number(key, low, high, default)
 
     def _tensor(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
@@ -156,7 +156,7 @@ class Checkpoint:
             raise self.fail("tensor 'token_embd.weight' is missing or not a matrix")
         scaling = found.scaling(self.has("rope_factors_long.weight"))
         context_length = found.count("context_length", MAX_CONTEXT)
-        if scaling.kind == "yarn":  # the file may state the length before it was stretched
+        if scaling.kind == "yarn":  # the file may contain the length before stretching
             stretched = min(int(scaling.original * scaling.factor), MAX_CONTEXT)
             context_length = max(context_length, stretched)
         return Config(

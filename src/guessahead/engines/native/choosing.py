@@ -1,4 +1,4 @@
-"""How a token is chosen, as arguments of the native `Chooser`."""
+"""Conversion of a ChoiceContext to the arguments of the native `Chooser`."""
 
 from __future__ import annotations
 

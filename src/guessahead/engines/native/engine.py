@@ -1,4 +1,4 @@
-"""The native engine behind the `Engine` protocol: cuts requests into passes and checks what it is given."""
+"""The native engine: it cuts requests into passes and checks them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NativeEngine:
     """A model loaded into the native engine. One pass at a time; safe to call from several threads."""
 
     def __init__(self, plan: _native.Plan, info: EngineInfo, head_host: HeadHost) -> None:
-        """head_host: what the draft heads of the model share with it."""
+        """head_host: the parts that the model's draft heads share with it."""
         self._plan, self._info, self._head_host = plan, info, head_host
 
     @classmethod
@@ -46,9 +46,8 @@ class NativeEngine:
     ) -> NativeEngine:
         """Load a model.
 
-        isa: "avx512", "avxvnni", "avx2", "neondot" or "scalar"; None = GUESSAHEAD_ISA, else the best here.
-
-        Raises ModelError where the file cannot be used, ParameterError for impossible settings.
+        isa: "avx512", "avxvnni", "avx2", "neondot" or "scalar"; None = GUESSAHEAD_ISA, else the best one.
+        Raises ModelError if the file cannot be used, ParameterError for impossible settings.
         """
         if threads is None:
             threads = min(usable_cores(), MAX_THREADS)
@@ -106,7 +105,7 @@ class NativeEngine:
     def needs(
         file: GGUFFile, *, threads: int | None = None, context: int | None = None, cache: str = "f32"
     ) -> Needs:
-        """What `from_gguf` with these settings will take in memory, from the file's header alone."""
+        """The memory that `from_gguf` with these settings will take, from the file's header alone."""
         checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
         return memory_needs(
             checkpoint,
@@ -122,7 +121,7 @@ class NativeEngine:
 
     @property
     def plan(self) -> _native.Plan:
-        """The native plan, for profiles."""
+        """The native plan, for profiling."""
         return self._plan
 
     @property
@@ -139,7 +138,7 @@ class NativeEngine:
     def forward(self, requests: Sequence[Rows]) -> list[PassOutput]:
         jobs = [self._job(rows) for rows in requests]
         if len(jobs) > 1 or any(len(job.tokens) > self._info.max_rows for job in jobs):
-            check_all(jobs, self._info)  # what ran before a faulty one would stay in the cache
+            check_all(jobs, self._info)  # rows run before a faulty request would stay in the cache
         waiting = deque(jobs)
         while waiting:
             batch: list[tuple[Job, int]] = []
@@ -185,7 +184,7 @@ class NativeEngine:
         taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})
         try:
             results = self._plan.forward(groups, taps)
-        except (ValueError, IndexError, TypeError, RuntimeError):  # refused before anything was done: say why
+        except (ValueError, IndexError, TypeError, RuntimeError):  # refused before running: find the reason
             for job, _ in batch:
                 check(job, self._info)
             raise

@@ -1,4 +1,4 @@
-"""A head's passes over the native kernels, next to its target: same threads, same token embeddings."""
+"""The passes of a draft head on the native kernels; threads and embeddings are those of its target."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_ROWS: Final = 64
 
 
 class NativeHead:
-    """One head, for any number of sequences. bytes_per_pass: weight bytes that one guess reads."""
+    """A draft head, for any number of sequences. bytes_per_pass: weight bytes that one guess reads."""
 
     def __init__(self, files: HeadFiles, target: HeadHost) -> None:
-        """Raises ModelError where the head does not fit the target."""
+        """Raises ModelError if the head does not fit the target."""
         c = files.config
         if c.width != target.embeddings.k or max(c.layers) >= target.num_layers:
             raise ModelError("this head was made for a target of other sizes")
@@ -34,7 +34,7 @@ class NativeHead:
         self.context_length = target.context
         unknown = set(c.formats.values()) - set(_native.FORMATS)
         if unknown:
-            raise ModelError(f"this head's weights are {', '.join(sorted(unknown))}, which has no kernels")
+            raise ModelError(f"no kernels for this head's formats: {', '.join(sorted(unknown))}")
         matrices = _pack(files, target.pool)
         self.bytes_per_pass = sum(matrix.num_bytes for name, matrix in matrices.items() if name != "fc")
         self._plan = _describe(files, matrices, target)
@@ -69,7 +69,7 @@ class NativeHeadSequence:
         return taps[0][last:], taps[1][last:], (result.logits or {})[last][None]
 
     def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, dict[int, Float32]]:
-        self.rollback(self.length - 1)  # row 0 runs again: a pass begins with a row that stays
+        self.rollback(self.length - 1)  # row 0 runs again, because a pass begins with a committed row
         group = _native.RowGroup(
             sequence=self._native, tokens=tokens, parents=parents, committed=1, logits="all", given=states
         )
@@ -78,9 +78,9 @@ class NativeHeadSequence:
 
 
 def load_head(head_host: HeadHost, path: str = "") -> NativeHead | None:
-    """The head in a folder; "": the one that belongs to the model, None if there is none.
+    """The head in a folder; "" = the one that belongs to the model, None if there is none.
 
-    Raises ModelError where it is damaged, or made for another target.
+    Raises ModelError if it is damaged or was made for another target.
     """
     files = HeadFiles.load(Path(path).expanduser()) if path else find(head_host.fingerprint)
     if files is not None and files.config.fingerprint != head_host.fingerprint:
@@ -88,11 +88,11 @@ def load_head(head_host: HeadHost, path: str = "") -> NativeHead | None:
     return None if files is None else NativeHead(files, head_host)
 
 
-_TAPS: Final = [0, 1]  # what the layer reads, and what it makes of it
+_TAPS: Final = [0, 1]  # the layer's input and output
 
 
 def _pack(files: HeadFiles, pool: _native.Pool) -> dict[str, _native.Matrix]:
-    """All matrices in one stretch of memory, in the order in which a guess reads them."""
+    """All matrices in one block of memory, in the order in which a guess reads them."""
     c = files.config
     num_bytes = sum(_native.packed_bytes(c.formats[name], *c.shape(name)) for name in files.matrices)
     arena = _native.Arena(num_bytes, pool.size)

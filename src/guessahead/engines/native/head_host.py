@@ -1,4 +1,4 @@
-"""What an engine shares with the draft heads of its model."""
+"""The parts that an engine shares with the draft heads of its model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from guessahead.types import Float32
 class HeadHost:
     """fingerprint: of the model (see below). embeddings: the table of its tokens.
 
-    num_layers: of the model. context: most positions of a sequence. int8: quantised weights meet int8 inputs.
+    num_layers: of the model. context: maximum positions of a sequence. int8: quantised weights are multiplied
+        with int8 inputs.
     """
 
     fingerprint: str
@@ -30,7 +31,7 @@ class HeadHost:
 def fingerprint(architecture: str, num_layers: int, vocab_size: int, norm: Float32) -> str:
     """A name for a model by its sizes and its last norm, which all its quantised versions share.
 
-    norm: float32[width]; rounded to what bfloat16 can hold, as some files store it so.
+    norm: float32[width]; rounded to bfloat16, because some files store it in that format.
     """
     sizes = repr((architecture, num_layers, vocab_size)).encode()
     bits = np.ascontiguousarray(norm, np.float32).view(np.uint32)

@@ -1,4 +1,4 @@
-"""A request on its way through the passes of the native engine, and what can be wrong with it."""
+"""Jobs of the native engine: the state of a request between its passes, and its checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guessahead.types import Float32, Int32
 
 @dataclass(slots=True)
 class Job:
-    """What is left to do for one request. offset: rows already run."""
+    """The remaining work of one request. offset: rows already run."""
 
     rows: Rows
     sequence: NativeSequence
@@ -32,7 +32,7 @@ class Job:
         return len(self.tokens) - self.num_committed
 
     def next_size(self, max_rows: int) -> int:
-        """Rows of the next pass: the rest if it fits, else as many committed ones as do."""
+        """Rows of the next pass: all that remain if they fit, else as many committed ones as fit."""
         left = len(self.tokens) - self.offset
         return left if left <= max_rows else min(max_rows, left - self.num_tentative - 1)
 
@@ -50,7 +50,7 @@ def output_of(job: Job) -> PassOutput:
 
 
 def check_all(jobs: list[Job], info: EngineInfo) -> None:
-    """Raises as `Engine.forward`: jobs that cannot be run together, or one of them not at all."""
+    """Raise the errors of `Engine.forward` for jobs that cannot be run, alone or together."""
     if len({id(job.sequence) for job in jobs}) != len(jobs):
         raise ParameterError("a sequence appears twice in one call")
     for job in jobs:
@@ -58,7 +58,7 @@ def check_all(jobs: list[Job], info: EngineInfo) -> None:
 
 
 def check(job: Job, info: EngineInfo) -> None:
-    """Raises as `Engine.forward` for one that cannot be run."""
+    """Raise the errors of `Engine.forward` for a job that cannot be run."""
     tokens, parents, choose_from = job.tokens, job.parents, job.num_committed - 1
     if tokens.ndim != 1 or len(tokens) == 0:
         raise ParameterError("a request needs at least one row")
@@ -69,7 +69,7 @@ def check(job: Job, info: EngineInfo) -> None:
     if parents is not None:
         _check_parents(parents, len(tokens), choose_from)
     if job.num_tentative + 1 > info.max_rows:
-        raise ParameterError(f"{job.num_tentative} guesses are too many for {info.max_rows} rows a pass")
+        raise ParameterError(f"{job.num_tentative} guesses are too many for a pass of {info.max_rows} rows")
     longest = job.num_committed + _depth(parents, choose_from, job.num_tentative)
     num_tokens = job.sequence.length + longest
     if num_tokens > info.context_length:

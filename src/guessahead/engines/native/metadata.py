@@ -1,6 +1,6 @@
-"""The settings of a GGUF file: what is read of them, and what is not read and must not matter.
+"""The settings of a GGUF file: those that are read, and the check that all others have no effect.
 
-A setting that would change what is computed is used or refused by its name. Defaults are llama.cpp's.
+A setting that would change the computation is either used or refused. Defaults are llama.cpp's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from guessahead.errors import ModelError, ModelWarning
 from guessahead.models.gguf import GGUFFile
 from guessahead.models.gguf.rotation import MAX_CONTEXT, Scaling, longrope_attention_factor
 
-# Of an architecture, not read by it -> values under which nothing changes.
+# Settings that are not read -> values with which they have no effect.
 _NEUTRAL: Final[Mapping[str, Collection[object]]] = {
     "activation_sparsity_scale": (),
     "attention.causal": (True,),
@@ -42,14 +42,14 @@ _NEUTRAL: Final[Mapping[str, Collection[object]]] = {
     "tensor_data_layout": ("Meta AI original pth",),
     "use_parallel_residual": (False,),
 }
-# Each must be the model's own width of a head, or of what is rotated of it.
+# Each must equal the model's width of a head, or of its rotated part.
 _WIDTHS: Final = (
     "attention.value_length",
     "attention.key_length_swa",
     "attention.value_length_swa",
     "rope.dimension_count_swa",
 )
-# These change nothing for a decoder whose norms are RMS norms.
+# These have no effect in a decoder with RMS norms.
 _SILENT: Final = frozenset(
     (
         "attention.layer_norm_epsilon",
@@ -61,9 +61,9 @@ _SILENT: Final = frozenset(
         "vocab_size",
     )
 )
-# Whatever begins like this is about the computation.
+# Settings with these beginnings affect the computation.
 _ABOUT: Final = ("attention.", "rope.", "expert", "ssm.", "wkv.", "altup.", "swiglu_", "dense_")
-# Of the rotation, known in one value only.
+# Settings of the rotation that are supported with one value only.
 _ROTATION: Final[Mapping[str, Collection[float]]] = {
     "yarn_ext_factor": (1.0, -1.0),
     "yarn_attn_factor": (1.0,),
@@ -76,14 +76,14 @@ _FACTORS: Final = ("rope.scaling.factor", "rope.scale_linear")  # the second: th
 
 
 class Metadata:
-    """The settings of one architecture; each reading is remembered."""
+    """The settings of one architecture; it records which of them were read."""
 
     def __init__(self, file: GGUFFile) -> None:
         self._file = file
         self._read: set[str] = set()
         kind = file.metadata.get("general.type", "model")
         if kind != "model":
-            self.fail(f"general.type is {str(kind)[:40]!r}: the file holds no model of its own")
+            self.fail(f"general.type is {str(kind)[:40]!r}: the file does not contain a complete model")
         self.architecture: Final = self._text("general.architecture")
 
     def fail(self, what: str) -> NoReturn:
@@ -115,12 +115,12 @@ class Metadata:
         return float(value)
 
     def scaling(self, longrope: bool) -> Scaling:
-        """How the rotation is stretched. longrope: the file has that method's factors."""
+        """The scaling of the rotation. longrope: the file has that method's factors."""
         kind = self._value("rope.scaling.type", "linear")
         if not isinstance(kind, str) or kind not in _KINDS:
             self.fail(f"rotary embeddings scaled by {kind!r} are not supported")
         if longrope and kind in ("none", "linear"):
-            kind = "longrope"  # files that are older than its name
+            kind = "longrope"  # files older than this name
         for name, neutral in _ROTATION.items():
             key = f"rope.scaling.{name}"
             if self.number(key, -1e9, 1e9, default=next(iter(neutral))) not in neutral:
@@ -132,7 +132,7 @@ class Metadata:
             name = f"{self.architecture}.rope.scaling.attn_factor"
             self.fail(f"metadata {name!r} is supported for 'longrope' and 'yarn' only")
         factor = self._factor()
-        # Of other methods: they change nothing.
+        # Settings of other methods have no effect.
         self._read |= {f"rope.scaling.{name}" for name in ("original_context_length", *_BETAS)}
         if kind == "none":
             return Scaling()
@@ -158,14 +158,14 @@ class Metadata:
         )
 
     def _factor(self) -> float:
-        self._read |= set(_FACTORS)  # the first one that is there counts
+        self._read |= set(_FACTORS)  # the first one present counts
         for key in _FACTORS:
             if self.has(key):
                 return self.number(key, 0.0, 1e6) or 1.0
         return 1.0
 
     def refuse_unread(self, head_dim: int, rope_dim: int) -> None:
-        """Raise a ModelError for a setting that was not read and would change something; warn of others."""
+        """Raise a ModelError for an unread setting that has an effect; warn of other unknown ones."""
         unknown = []
         for name, value in self._file.metadata.items():
             prefix, _, key = name.partition(".")
@@ -195,8 +195,7 @@ class Metadata:
             return
         if not isinstance(value, bool | int | float | str) or value not in _NEUTRAL.get(key, ()):
             self.fail(
-                f"metadata {name!r} ({str(value)[:40]}) is not part of what is supported of "
-                f"{self.architecture!r} models"
+                f"metadata {name!r} ({str(value)[:40]}) is not supported for {self.architecture!r} models"
             )
 
     def _value(self, key: str, default: object) -> object:

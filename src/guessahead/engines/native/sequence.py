@@ -18,11 +18,11 @@ class NativeSequence:
         self._native: _native.Sequence | None = native
         self._chooser: _native.Chooser | None = None
         self._chooser_key: tuple[object, ...] = ()
-        self.first_row = 0  # of the last `forward`'s rows, the one with which its last pass began
+        self.first_row = 0  # the first row of the last pass of the last `forward`
 
     @property
     def native(self) -> _native.Sequence:
-        """The native object; StateError once the sequence is closed."""
+        """The native object; raises StateError if the sequence is closed."""
         if self._native is None:
             raise StateError("this sequence is closed")
         return self._native
@@ -52,7 +52,7 @@ class NativeSequence:
         return NativeSequence(self.native.fork())
 
     def chooser(self, context: ChoiceContext) -> _native.Chooser:
-        """What chooses for this sequence. It is made once for a generation, and told of new tokens."""
+        """The native chooser of this sequence; created once for a generation, updated with new tokens."""
         key = (context.params, context.prompt_length, context.eos_ids, context.stream)
         if self._chooser is None or self._chooser_key != key:
             self._chooser, self._chooser_key = _native.Chooser(**chooser_arguments(context)), key

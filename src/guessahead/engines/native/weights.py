@@ -1,4 +1,4 @@
-"""The matrices of a checkpoint on their way into native memory."""
+"""Loading the matrices of a checkpoint into native memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MATRIX_TYPES = frozenset(_native.FORMATS)
 
 
 class Weights:
-    """Loads weights of a checkpoint into native memory and counts what a pass reads of them.
+    """Loads weights of a checkpoint into native memory, and counts the bytes that a pass reads.
 
-    Load them in the order in which a pass reads them: they lie in memory in that order.
+    Load them in the order in which a pass reads them: they have that order in memory.
     """
 
     def __init__(self, checkpoint: Checkpoint, pool: _native.Pool) -> None:
@@ -27,7 +27,7 @@ class Weights:
         num_bytes = sum(_native.packed_bytes(t.type.name, *t.shape) for t in known)
         # Fused matrices are cut into up to three, each of which is rounded up by itself.
         num_bytes += sum(2 * _native.packed_bytes(t.type.name, 1, t.shape[1]) for t in known)
-        self._arena = _native.Arena(num_bytes, pool.size)  # address space: what no worker needs costs nothing
+        self._arena = _native.Arena(num_bytes, pool.size)  # address space; unused pages take no memory
         self.num_bytes = 0
 
     def matrix(
@@ -38,7 +38,7 @@ class Weights:
         return self._pack(tensor, 0, num_rows, order, streamed)
 
     def parts(self, name: str, num_rows: tuple[int, ...], num_columns: int) -> list[_native.Matrix]:
-        """The matrices that lie in one tensor, one below the other."""
+        """The matrices that are stored in one tensor, one below the other."""
         tensor = self._checkpoint.matrix(name, sum(num_rows), num_columns)
         starts = np.cumsum((0, *num_rows)).tolist()
         return [
@@ -96,7 +96,7 @@ class LayerWeights:
 
     @classmethod
     def load_fused(cls, weights: Weights, c: Config, name: str) -> LayerWeights:
-        """The layer of a file that keeps q, k and v in one tensor, and gate and up in another."""
+        """The layer of a file that stores q, k and v in one tensor, and gate and up in another."""
         query, key, value = weights.parts(
             name + "attn_qkv.weight", (c.q_width, c.kv_width, c.kv_width), c.width
         )

@@ -44,9 +44,7 @@ class ModelFolder(GGUFFile):
         for name, tensor in read_weights(path).items():
             renamed = gguf_name(name, config.family, config.num_layers)
             if renamed is None:
-                raise ModelError(
-                    f"{path}: the tensor {name[:80]!r} is not part of what is supported of such models"
-                )
+                raise ModelError(f"{path}: the tensor {name[:80]!r} is not supported for such models")
             found[renamed] = _as_gguf(tensor, renamed, heads)
         if config.tied:
             _tie(found)
