@@ -176,7 +176,7 @@ def test_ids_outside_the_vocabulary_are_refused(tokenizers, token_id):
         ({"model": "llama", "scores": [float("nan")] * len(ID)}, r"scores\[0\] is not a number"),
         ({"model": "llama", "scores": [0.0] * len(ID)}, "no token for the byte 0x00"),
         ({"model": "llama", "scores": [0.0] * len(ID), "add_space_prefix": 1}, "not true or false"),
-        ({"model": None}, "holds no tokenizer"),
+        ({"model": None}, "contains no tokenizer"),
         ({"pre": "poro-chat"}, "'poro-chat' is not supported .*smollm, .*qwen2, .*llama-bpe"),
         ({"pre": None}, "lacks tokenizer.ggml.pre"),
         ({"tokens": None}, "lacks tokenizer.ggml.tokens"),

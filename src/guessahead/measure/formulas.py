@@ -1,8 +1,8 @@
-"""Will guessing pay? Answers from alpha, gamma and costs, before anything is built.
+"""The formulas of the expected speed, from alpha, gamma and costs.
 
-By the formulas of Leviathan, Kalman and Matias (2023), a draft of gamma guesses, each right with probability
-alpha, gives tau tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1)) times that of plain
-decoding. Here they are turned around: which gamma is best, and which alpha is needed?
+By Leviathan, Kalman and Matias (2023), a draft of gamma guesses, each right with probability alpha, gives tau
+tokens per pass, and the speed is tau / (gamma * c + v(gamma + 1)) times that of plain decoding. From this
+follow the best gamma, and the alpha that is required.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def predict_speedup(alpha: float, gamma: int, c: float, v: float) -> float:
 class VerifyCurve:
     """v(m): the time of a pass of m rows over that of one row, by interpolation between measured points.
 
-    v(1) is 1. Beyond the last point the curve goes on as steeply as in its last part; with no point but v(1)
-    every pass costs the same, as the paper assumes.
+    v(1) is 1. Beyond the last point the curve continues with the slope of its last part; without any point
+    but v(1), every pass costs the same, as the paper assumes.
     """
 
     def __init__(self, points: Mapping[int, float] | Iterable[tuple[int, float]] = ()) -> None:
@@ -88,13 +88,13 @@ class VerifyCurve:
         (x0, x1), (y0, y1) = self._rows[right - 1 : right + 1], self._values[right - 1 : right + 1]
         slope = (y1 - y0) / (x1 - x0)
         if num_rows > x1:
-            slope = max(slope, 0.0)  # a curve that fell at its end was noise, and would become negative
+            slope = max(slope, 0.0)  # a curve that falls at its end is noise, and would become negative
         return y1 + slope * (num_rows - x1)
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What guessing costs on some machine. c: time of a guess, v: of a pass of m rows; in one-row passes."""
+    """The costs of guessing on a machine. c: time of a guess, v: of a pass of m rows; in one-row passes."""
 
     c: float = 0.0
     v: VerifyCurve = field(default_factory=VerifyCurve)
@@ -106,7 +106,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What to expect. break_even: the smallest alpha at which this gamma does not lose; None: none does."""
+    """The expected speed. break_even: the smallest alpha at which this gamma is not slower, or None."""
 
     alpha: float
     gamma: int
@@ -116,7 +116,7 @@ class Forecast:
 
 
 def forecast(alpha: float, gamma: int, costs: Costs) -> Forecast:
-    """Raises ParameterError for alpha outside [0, 1] or a negative gamma or c."""
+    """The forecast. Raises ParameterError for alpha outside [0, 1] or a negative gamma or c."""
     return Forecast(
         alpha=alpha,
         gamma=gamma,
@@ -127,12 +127,12 @@ def forecast(alpha: float, gamma: int, costs: Costs) -> Forecast:
 
 
 def best_gamma(alpha: float, costs: Costs, max_gamma: int = MAX_GAMMA) -> int:
-    """The gamma with the highest expected speed, the smallest such one; 0 where guessing cannot pay."""
+    """The gamma with the highest expected speed, the smallest such one; 0 if guessing cannot pay."""
     return max(range(max_gamma + 1), key=lambda gamma: (costs.speedup(alpha, gamma), -gamma))
 
 
 def break_even(gamma: int, costs: Costs) -> float | None:
-    """The smallest alpha at which `gamma` guesses are no slower than none; None where even 1 is not enough.
+    """The smallest alpha at which `gamma` guesses are not slower than none; None if even 1 is not enough.
 
     The speed rises with alpha, so bisection finds it.
     """
@@ -163,5 +163,5 @@ def grid(costs: Costs, gammas: Sequence[int], alphas: Sequence[float] = _ALPHAS)
 
 
 def rising(curve: VerifyCurve) -> bool:
-    """Whether v never falls; where it does, what was measured is mostly noise."""
+    """Whether v never falls; if it does, the measurement is mostly noise."""
     return all(low <= high for low, high in pairwise(curve.points.values()))

@@ -1,4 +1,4 @@
-"""Teacher forcing: a given text as steps, in which both sides read the text and the target is asked."""
+"""Teacher forcing: a given text run as steps in which its own tokens are the draft and the choice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AHEAD: Final = 8  # tokens of the text that one pass checks
 
 
 class _TextPolicy:
-    """The policy that drafts the text itself, so that one pass checks several of its places."""
+    """The policy that drafts the text itself, so that one pass computes several positions."""
 
     def __init__(self, token_ids: Int32) -> None:
         self._token_ids, self._draft = token_ids, NO_DRAFT
@@ -36,20 +36,20 @@ class _TextPolicy:
         return None
 
     def answer(self, draft: Draft, seconds: float) -> None:
-        raise StateError("nothing was asked")
+        raise StateError("a text policy makes no requests")
 
     def draft(self) -> Draft:
         return self._draft
 
     def observe(self, verdict: Verdict, num_rows: int, context_length: int, *seconds: float) -> None:
-        """Nothing is learned."""
+        """Learn nothing."""
 
     def why(self) -> None:
         return None
 
 
 class _TextJudge:
-    """The judge that accepts the text itself, and keeps the logits of its places."""
+    """The judge that accepts the text itself, and records the logits of its positions."""
 
     needs_all_logits = True
 
@@ -65,7 +65,7 @@ class _TextJudge:
 
 
 def teacher_forced(engine: Engine, token_ids: Int32, start: int) -> Iterator[tuple[int, Float32]]:
-    """(place, float32[vocab] logits) for every place from `start` on: a pass checks several, like a draft."""
+    """The (position, logits float32[vocab]) of every position from `start` on, several in each pass."""
     judge = _TextJudge(token_ids)
     request = Request(token_ids[:start], SamplingParams(), max_tokens=len(token_ids) - start)
     for _ in _run(engine, request, HiddenRecorder(()), _TextPolicy(token_ids), judge):
@@ -73,7 +73,7 @@ def teacher_forced(engine: Engine, token_ids: Int32, start: int) -> Iterator[tup
 
 
 def hidden_states(engine: Engine, token_ids: Int32, layers: tuple[int, ...]) -> Mapping[int, Float32]:
-    """layer -> float32[n, width]: the target's hidden states of a text, in one call."""
+    """The target's hidden states of a text by layer, float32[n, width], in one call."""
     recorder = HiddenRecorder(layers)
     policy = FixedGamma(registry.make("none", {}, DrafterResources(engine)), 0)
     for _ in _run(engine, Request(token_ids, SamplingParams(), max_tokens=1), recorder, policy, CHOOSE):
@@ -85,7 +85,7 @@ def hidden_states(engine: Engine, token_ids: Int32, layers: tuple[int, ...]) -> 
 def _run(
     engine: Engine, request: Request, drafter: StepDrafter, policy: Policy, judge: Judge
 ) -> Iterator[None]:
-    """Take the steps of a request one by one; no token ends it."""
+    """Run the steps of a request one by one; no token ends it."""
     sequence = engine.new_sequence()
     try:
         state = GenerationState(request, engine.info, (), NoText(), "none")

@@ -1,4 +1,4 @@
-"""What was measured of the guesses on a text (texts.py), and what to expect from it."""
+"""The results of measuring a text (texts.py), and the expected speed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from guessahead.measure.formulas import Costs, predict_tau
 
 @dataclass(frozen=True, slots=True)
 class TextAcceptance:
-    """What was measured on one text.
+    """The measurement of one text.
 
-    num_tokens: places measured. num_guessed: those where the drafter had a guess.
-    tested_at[i], accepted_at[i]: guesses at depth i that counted as tested, and the sum of their worth.
+    num_tokens: positions measured. num_guessed: those with a guess.
+    tested_at[i], accepted_at[i]: tested guesses at depth i, and the sum of their acceptance probabilities.
     along: acceptance of first guesses, in parts of equal length from the start of the text to its end; None
-        where nothing was guessed.
+        for a part without guesses.
     guess_seconds: time of one guess.
     """
 
@@ -35,13 +35,13 @@ class TextAcceptance:
 
     @property
     def share(self) -> float:
-        """The part of the places where there was a guess."""
+        """The share of positions with a guess."""
         return self.num_guessed / self.num_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What to expect of guesses of this kind: the best gamma, tokens per pass, speed over plain decoding."""
+    """The expected results: the best gamma, tokens per pass, speed over plain decoding."""
 
     gamma: int
     tau: float
@@ -49,7 +49,7 @@ class Expectation:
 
 
 def expect(found: TextAcceptance, costs: Costs, max_gamma: int) -> Expectation:
-    """By the formulas of formulas.py; steps without a guess are plain steps."""
+    """The expectation by formulas.py; steps without a guess are plain steps."""
     alpha = found.alpha or 0.0
 
     def speed(gamma: int) -> float:
@@ -61,7 +61,7 @@ def expect(found: TextAcceptance, costs: Costs, max_gamma: int) -> Expectation:
 
 
 def pooled(name: str, texts: Sequence[TextAcceptance]) -> TextAcceptance:
-    """Several texts as one: all counts added (and nothing said about where in the text)."""
+    """Several texts as one: all counts added, without the acceptance along the text."""
     num_guesses = [sum(text.tested_at) for text in texts]
     seconds = sum(text.guess_seconds * num for text, num in zip(texts, num_guesses, strict=True))
     return TextAcceptance(

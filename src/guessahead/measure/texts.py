@@ -1,12 +1,12 @@
-"""How well can a given text be guessed? Measured, teacher-forced: both sides always read the text itself.
+"""Acceptance on a given text, teacher-forced: drafter and target always read the text itself.
 
-At every place of the text the drafter guesses, and the target says what it would write there. Greedy: a guess
-counts if it is that token. Sampled: it counts with the probability that it survives, the sum over tokens of
-min(p, q), p being the target's distribution and q the drafter's; for a drafter that names one token and no
-distribution, that is p of the token. (Leviathan, Kalman, Matias 2023, corollary 3.6.)
+At every position of the text the drafter guesses, and the target chooses a token. Greedy: a guess counts if
+it equals that token. Sampled: it counts with its acceptance probability, the sum over tokens of min(p, q),
+where p is the target's distribution and q the drafter's; for a drafter that returns one token and no
+distribution, this is p of the token. (Leviathan, Kalman, Matias 2023, corollary 3.6.)
 
-Deeper guesses of a draft count where the guesses before them stand in the text too, since only then do both
-sides go on from the same words.
+Deeper guesses of a draft count if the guesses before them equal the text, because otherwise the two sides
+continue different texts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MIN_TOKENS: Final = 8
 _NUM_BINS: Final = 24
-_TIMED: Final = 16  # drafts that are made only to see what a guess takes
+_TIMED: Final = 16  # drafts made only to measure the time of a guess
 
 Progress = Callable[[int, int], None]
 
@@ -61,9 +61,10 @@ def measure_text(
 ) -> TextAcceptance:
     """Measure one text with one drafter (a fresh one).
 
-    token_ids: the text. num_given: its first tokens, which are not guessed; default: a quarter, at most 32.
-    gamma: most guesses looked at per place.
-    draft_engine: of a drafter that is a model; q is taken from it when sampling, if of the same tokens.
+    token_ids: the text. num_given: number of first tokens, which are not guessed; default: a quarter, at most
+    32.
+    gamma: maximum number of guesses per position.
+    draft_engine: of a drafter with a model; the source of q when sampling, if the tokenizers are equal.
     params: default greedy; with a seed if they sample.
     Raises PromptError for a text that is too short, or too long for the context.
     """
@@ -91,10 +92,10 @@ def measure_text(
 
 
 class _Text:
-    """A text, and what was guessed at its places.
+    """A text and the guesses at its positions.
 
     hidden: the target's hidden states of its positions, by layer, for a drafter that reads them.
-    questions[place]: (place of the draft, depth in it, the guesses for this place).
+    questions[place]: (position of the draft, depth in it, the guesses for this position).
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class _Text:
 
     @property
     def places(self) -> range:
-        """Where something is to be guessed."""
+        """The positions to guess."""
         return range(self._start, len(self.token_ids))
 
     @property
@@ -120,12 +121,12 @@ class _Text:
         return sampling.is_greedy(self.params)
 
     def context(self, place: int) -> ChoiceContext:
-        """How the token of a place is chosen."""
+        """The context in which the token of a position is chosen."""
         return ChoiceContext(self.params, self.token_ids[:place], self._start, self._eos_ids)
 
     def draft(self, drafter: Drafter, gamma: int, clock: Callable[[], float], places: range) -> None:
-        """Let the drafter guess at every one of the places; it sees the text before it."""
-        begun = max(self._start - 1, 1)  # the last given token is as the one that the prompt's pass chose
+        """Call the drafter at each of the positions, with the text before it."""
+        begun = max(self._start - 1, 1)  # the last given token stands for the prompt pass's choice
         drafter.begin(self.context(begun))
         try:
             if begun < self._start:
@@ -142,7 +143,7 @@ class _Text:
             drafter.end()
 
     def _follow(self, first: int, place: int) -> tuple[Verdict, HiddenStates | None]:
-        """That the token of a place follows, and what a pass over the positions from `first` to it shows."""
+        """The verdict with the token of a position, and the hidden states from `first` on."""
         verdict = Verdict(EMPTY_IDS, self.token_ids[place : place + 1], 0)
         if not self._hidden:
             return verdict, None
@@ -150,7 +151,7 @@ class _Text:
         return verdict, HiddenStates(first, layers)
 
     def _ask(self, draft: Draft, place: int) -> None:
-        """Note the guesses as far as those before them stand in the text. Siblings count together."""
+        """Record the guesses as far as those before them equal the text. Siblings count as one."""
         children: dict[int, dict[int, int]] = {}
         for (parent, token), node in tree.children_of(draft).items():
             children.setdefault(parent, {})[token] = node
@@ -165,7 +166,7 @@ class _Text:
 
 
 def _judged(name: str, text: _Text, engine: Engine, gamma: int, progress: Progress | None) -> TextAcceptance:
-    """Compare the guesses with what the target would write."""
+    """Compare the guesses with the target's choices."""
     tested, accepted = [0] * gamma, [0.0] * gamma
     firsts: list[float | None] = [None] * len(text.places)
     for place, logits in teacher_forced(engine, text.token_ids, text.places.start):
@@ -185,12 +186,12 @@ def _judged(name: str, text: _Text, engine: Engine, gamma: int, progress: Progre
 def _distributions(
     text: _Text, engine: Engine, draft_engine: Engine, progress: Progress | None
 ) -> Iterator[tuple[Float64, Float64]]:
-    """p and q at every place."""
+    """p and q at every position."""
     sides = (teacher_forced(each, text.token_ids, text.places.start) for each in (engine, draft_engine))
     for (place, ours), (_, theirs) in zip(*sides, strict=True):
         context = text.context(place)
         p, q = sampling.probabilities(ours, context), sampling.probabilities(theirs, context)
-        size = min(len(p), len(q))  # one vocabulary may be padded further than the other
+        size = min(len(p), len(q))  # one vocabulary may have more padding than the other
         _tell(progress, place, text)
         yield p[:size], q[:size]
 
@@ -214,7 +215,7 @@ def _result(
 
 
 def _bins(firsts: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Means of equal parts."""
+    """The means of parts of equal length."""
     parts = np.array_split(np.arange(len(firsts)), min(_NUM_BINS, len(firsts)))
     means: list[float | None] = []
     for part in parts:

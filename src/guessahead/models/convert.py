@@ -1,4 +1,4 @@
-"""Writing a GGUF file again in another precision."""
+"""Conversion of a GGUF file to another precision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from guessahead.models.gguf.types import FILE_TYPE_KEY, FILE_TYPES, Bytes
 
 _CHUNK_VALUES: Final = 1 << 20  # values held as float32 at a time
 
-# What a matrix becomes whose rows are no multiple of the wanted format's block.
+# The format of a matrix whose rows are not a multiple of the requested format's block.
 _FALLBACKS: Final = {
     GGMLType.Q2_K: GGMLType.IQ4_NL,
     GGMLType.Q3_K: GGMLType.IQ4_NL,
@@ -40,13 +40,13 @@ _FALLBACKS: Final = {
     GGMLType.Q6_K: GGMLType.Q8_0,
 }
 
-# Called with (tensors done, tensors in all, name of the one to come).
+# Called with (tensors done, number of tensors, name of the next one).
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What was written. fallbacks: matrices that could not take the wanted format -> the one they got."""
+    """The result of a conversion. fallbacks: matrices that do not fit the format -> the one they got."""
 
     path: Path
     type: GGMLType
@@ -64,12 +64,12 @@ def convert(
 ) -> Conversion:
     """Write `source` to `target` with all matrices as `kind` (a GGMLType or its name, see CONVERTIBLE).
 
-    One-dimensional tensors become F32, all metadata is kept. A matrix that has the format already is copied.
-    Memory stays within some tens of megabytes.
-    noise_seed: add noise to the matrices, uniform within half a step of their present (quantised) format:
-        a model as it may have been before it was quantised, for tests.
-    Raises ModelError where the source cannot be read or the target not written, ParameterError for a format
-    that cannot be written, for noise on a source that has no steps, and for target == source.
+    One-dimensional tensors become F32, all metadata is kept. A matrix that already has the format is copied.
+    It needs some tens of megabytes of memory.
+    noise_seed: add noise to the matrices, uniform within half a step of their (quantised) format: a possible
+        model before quantisation, for tests.
+    Raises ModelError if the source cannot be read or the target cannot be written, ParameterError for a
+    format that cannot be written, for noise on a source that is not quantised, and for target == source.
     """
     kind = parse_type(kind)
     with GGUFFile.open(source) as file:
@@ -91,7 +91,7 @@ def convert(
 
 
 def parse_type(kind: GGMLType | str) -> GGMLType:
-    """A format that can be written, by name in any case. Raises ParameterError, naming them all."""
+    """A format that can be written, by name in any case. Raises ParameterError with the list of them."""
     name = kind.name if isinstance(kind, GGMLType) else kind.upper()
     for candidate in CONVERTIBLE:
         if candidate.name == name:
@@ -110,7 +110,7 @@ def _check(file: GGUFFile, target: Path, noise_seed: int | None) -> None:
                 f"{file.path}: {tensor.name!r} has the format {tensor.type.name}, which cannot be converted"
             )
     if noise_seed is not None and all(tensor.type.block_size == 1 for tensor in file.tensors.values()):
-        raise ParameterError(f"{file.path}: noise needs a quantised source, whose steps say how much")
+        raise ParameterError(f"{file.path}: noise needs a quantised source, whose steps give its size")
 
 
 def _target_type(tensor: TensorInfo, kind: GGMLType) -> GGMLType:
@@ -124,7 +124,7 @@ def _target_type(tensor: TensorInfo, kind: GGMLType) -> GGMLType:
 
 @dataclass(slots=True)
 class _Job:
-    """Makes the tensors of one conversion; each is computed when it is written."""
+    """Creates the tensors of one conversion; each is computed when it is written."""
 
     file: GGUFFile
     noise_seed: int | None

@@ -1,4 +1,4 @@
-"""Names and files to loaded parts: what can be wrong with a model is found here, before generating."""
+"""Loading a model by name or file; problems with a model are reported here, before generation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) 
     """The GGUF file or model folder of a model: a name of the catalogue (fetched if need be), a path, or the
     name of a model on the Hugging Face hub ("org/model", fetched if need be).
 
-    progress: see `fetch`. Raises ModelError where there is no such thing.
+    progress: see `fetch`. Raises ModelError if there is none.
     """
     name = os.fspath(model)
     if name in catalogue.entries():
@@ -59,13 +59,13 @@ def open_checkpoint(path: Path) -> GGUFFile:
 
 
 def identity(model: str) -> str:
-    """What settings of a model are kept under: its name in the catalogue, or its absolute path."""
+    """The key of a model's saved settings: its name in the catalogue, or its absolute path."""
     return model if model in catalogue.entries() else str(Path(model).expanduser().absolute())
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedParts:
-    """A model in parts. name: as people call it. identity: see `identity`."""
+    """The parts of a loaded model. name: for messages. identity: see `identity`."""
 
     runner: SoloRunner
     tokenizer: Tokenizer
@@ -91,7 +91,7 @@ def load_parts(
         if path.is_dir():
             tokenizer, chat_template = read_text_parts(path)
         else:
-            tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine: quick to fail
+            tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine, to fail early
             chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
         bits = bits_per_weight(file)
         loaded = load_engine(file, settings)

@@ -1,4 +1,4 @@
-"""A model file again at lower precision, kept in the user cache."""
+"""Copies of a model file at lower precision, kept in the user cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def bits_per_weight(file: GGUFFile) -> float:
-    """Of all matrices together: 4.5 for Q4_0 alone, 16 for F16."""
+    """The mean over all matrices: 4.5 for Q4_0 alone, 16 for F16."""
     matrices = [tensor for tensor in file.tensors.values() if len(tensor.shape) > 1]
     num_weights = sum(math.prod(tensor.shape) for tensor in matrices)
     num_bytes = sum(
@@ -29,10 +29,10 @@ def bits_per_weight(file: GGUFFile) -> float:
 
 
 def requantised(source: Path, kind: str) -> Path:
-    """The file of `source` with its matrices as `kind`; made on the first call, which takes seconds.
+    """The file of `source` with its matrices as `kind`; created by the first call, which takes seconds.
 
-    It belongs to this very file: another size or time of change makes another copy. Raises ModelError where
-    the source cannot be converted or the cache not be written.
+    A changed source (size or modification time) gets a new copy. Raises ModelError if the source cannot be
+    converted or the cache cannot be written.
     """
     try:
         facts = source.stat()
@@ -61,7 +61,7 @@ class LowerPrecision:
     def __init__(
         self, source: Path, name: str, bits_per_weight: float, load: Callable[[Path], Engine]
     ) -> None:
-        """source: the model's file; name: as people call it. bits_per_weight: of its matrices as they are."""
+        """source: the model's file; name: for messages. bits_per_weight: of its matrices."""
         self._source, self._name, self._bits_per_weight, self._load = source, name, bits_per_weight, load
         self._loaded: dict[str, Engine] = {}
 
@@ -72,7 +72,7 @@ class LowerPrecision:
         return self._loaded[kind]
 
     def below(self, kind: str) -> Engine:
-        """The same. Raises ParameterError for a format that is not smaller than the weights are."""
+        """As `at`. Raises ParameterError for a format that is not smaller than the weights are."""
         wanted = 8.0 * GGMLType[kind].row_bytes(256) / 256
         if self._bits_per_weight <= wanted:
             raise ParameterError(

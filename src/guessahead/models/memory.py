@@ -1,4 +1,4 @@
-"""What loading a model takes, from its header alone, and what this process may take."""
+"""The check that a model fits: its memory needs against the memory that this process may use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEMINFO: Final = Path("/proc/meminfo")
 
 
 def check(needs: Needs, path: Path) -> None:
-    """Raises ModelError, in one line, where loading would take more memory than there is."""
+    """Raise ModelError, in one line, if loading would take more memory than is available."""
     free = available()
     if free is not None and needs.to_load > free:
         raise ModelError(
@@ -60,7 +60,7 @@ def address_space() -> int | None:
 
 
 def shown(num_bytes: int) -> str:
-    """For people: 1.5 GB, 93 MB, 12 kB."""
+    """A size as text: 1.5 GB, 93 MB, 12 kB."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if num_bytes >= size:
             return (
@@ -80,7 +80,7 @@ def _machine() -> int | None:
 
 
 def _groups() -> list[int]:
-    """What each control group above this process leaves (version 2)."""
+    """Bytes that each control group of this process leaves (version 2)."""
     found = []
     with contextlib.suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -93,7 +93,7 @@ def _groups() -> list[int]:
 
 
 def _left(folder: Path) -> int | None:
-    """Its limit less what it uses, but for file caches, which are given up under pressure."""
+    """The limit of a control group less its usage, which excludes file caches (they can be dropped)."""
     with contextlib.suppress(OSError, ValueError):
         limit = (folder / "memory.max").read_text().strip()
         if limit == "max":

@@ -179,8 +179,7 @@ class Tokenizer:
 
 
 def _bpe(vocabulary: Vocabulary, pre: str) -> Splitter:
-    """Byte-level BPE by the `tokenizers` library; its unknown token, an extra id, marks a byte without a
-    token."""
+    """Byte-level BPE by the `tokenizers` library; its unknown token marks a byte without a token."""
     kind: PreTokenizer = PRE_TOKENIZERS[pre]
     ids = {token: token_id for token_id, token in enumerate(vocabulary.tokens)}
     unknown = "\ue000"  # not in any word: words consist of byte stand-ins

@@ -196,8 +196,8 @@ def test_options_before_a_sub_command_are_refused(tiny: TinyModel) -> None:
         ('{"id": "a", "category": "b", "prompt": ""}', "line 1: expected"),
         ("[]", "line 1: expected"),
         ("nonsense", "line 1: expected"),
-        ('\n{"id": "a", "category": "b", "prompt": "c"}\n' * 2, "line 4: the id 'a' is there twice"),
-        ("", "holds no prompt"),
+        ('\n{"id": "a", "category": "b", "prompt": "c"}\n' * 2, "line 4: the id 'a' appears twice"),
+        ("", "contains no prompt"),
     ],
 )
 def test_a_bad_workload_names_the_line(tiny: TinyModel, tmp_path: Path, text: str, words: str) -> None:

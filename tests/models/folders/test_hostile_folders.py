@@ -37,7 +37,7 @@ def refused(folder: Path, words: str) -> None:
     ("changes", "words"),
     [
         ({"architectures": ["MixtralForCausalLM"]}, "'MixtralForCausalLM' is not supported .only Llama"),
-        ({"architectures": None}, "does not name one architecture"),
+        ({"architectures": None}, "does not have exactly one architecture"),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}}, "scaled rotary embeddings"),
         ({"rope_scaling": {"rope_type": ["yarn"]}}, "scaled rotary embeddings"),
         ({"rope_scaling": YARN | {"truncate": False}}, "truncate False of rope_scaling is not supported"),
@@ -75,7 +75,7 @@ def test_config(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
         ("config.json", None, "folder without config.json"),
         ("config.json", b"{", "config.json: damaged JSON"),
         ("config.json", b"[" * 100_000, "config.json: damaged JSON"),
-        ("config.json", b"[]", "config.json: damaged: it holds no JSON object"),
+        ("config.json", b"[]", "config.json: damaged: it contains no JSON object"),
         ("config.json", b"\xff\xfe", "config.json: damaged JSON"),
         ("tokenizer.json", None, "tokenizer.json: cannot be read"),
         ("tokenizer.json", b"{}", "tokenizer.json: damaged, or of an unknown kind"),
@@ -85,7 +85,7 @@ def test_config(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
         (WEIGHTS, b"", "only 0 bytes"),
         (WEIGHTS, struct.pack("<Q", 1 << 62) + b"{}", "header claims 4611686018427387904 bytes"),
         (WEIGHTS, struct.pack("<Q", 3) + b"{}", "header claims 3 bytes"),
-        (WEIGHTS, struct.pack("<Q", 2) + b"[]", "holds no JSON object"),
+        (WEIGHTS, struct.pack("<Q", 2) + b"[]", "contains no JSON object"),
         (WEIGHTS, struct.pack("<Q", 8) + b'{"a": 5}', "'a' lacks dtype"),
     ],
 )
@@ -107,13 +107,13 @@ def header(**record: Any) -> bytes:
     [
         ({"shape": [3]}, "8 bytes, which does not fit its shape"),
         ({"shape": [1 << 62, 1 << 62]}, "does not fit its shape"),
-        ({"shape": [-1, -2]}, "no lists of whole numbers"),
+        ({"shape": [-1, -2]}, "not lists of whole numbers"),
         ({"shape": [1, 1, 1, 1, 2]}, "does not fit its shape"),
         ({"data_offsets": [0, 1 << 62]}, "incomplete download"),
         ({"data_offsets": [8, 0]}, "needs bytes 8 to 0"),
-        ({"data_offsets": [0]}, "no lists of whole numbers"),
+        ({"data_offsets": [0]}, "not lists of whole numbers"),
         ({"data_offsets": [4, 12]}, "overlap"),
-        ({"dtype": []}, "dtype that is no text"),
+        ({"dtype": []}, "dtype that is not a string"),
     ],
 )
 def test_headers(folder: Path, record: dict[str, Any], words: str) -> None:

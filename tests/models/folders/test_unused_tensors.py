@@ -157,7 +157,7 @@ def test_tensors_that_the_index_does_not_name(tmp_path: Path) -> None:
     first = load_file(folder / "model-00001-of-00002.safetensors")
     name = next(iter(first))
     save_file(own | {name: first[name]}, part)
-    refused(folder, f"the tensor '{name}' is in another file, too")
+    refused(folder, f"the tensor '{name}' is also in another file")
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "config.json"])

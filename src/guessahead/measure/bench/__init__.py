@@ -1,9 +1,9 @@
-"""Measuring: what `guessahead bench`, `demo` and `generate --compare` have in common.
+"""Benchmarks: the measurements behind `guessahead bench`, `demo` and `generate --compare`.
 
-comparison.py   one request plain and guessed ahead: tokens, times, prediction
+comparison.py   one request with plain decoding and with guessing: tokens, times, prediction
 workload.py     the prompts
 lock.py         one timing run at a time
-provenance.py   on what, when and with what a figure was measured
-peaks.py        what the machine can do, and the least time that a pass can take
+provenance.py   machine, time and versions of a measurement
+peaks.py        peak rates of the machine, and the minimum time of a pass
 drafters.py     `guessahead bench`; kernels.py: `bench kernels`; passes.py: `bench passes`
 """

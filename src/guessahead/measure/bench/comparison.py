@@ -1,4 +1,4 @@
-"""The same request plain and guessed ahead: are the tokens equal, what do the times say?"""
+"""Comparison of plain decoding and guessing on one request: tokens and times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Watch = Callable[[bool, "Chunk"], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rounds of one request, interleaved. untimed: further runs, whose tokens have to be the same."""
+    """Interleaved rounds of one request. untimed: further runs, whose tokens must be the same."""
 
     plain: tuple[Generation, ...]
     speculative: tuple[Generation, ...]
@@ -38,7 +38,7 @@ class Comparison:
     def first_difference(self) -> int | None:
         """Index of the first token that differs between any two of the runs; None if they are identical.
 
-        Where only the text or its end differs, that is the number of tokens.
+        If only the text or its end differs, this is the number of tokens.
         """
         reference = self.plain[0]
         found = [_difference(reference, other) for other in (*self.plain, *self.speculative, *self.untimed)]
@@ -68,7 +68,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """Speed guessed ahead over speed plain, of the medians over the rounds."""
+        """Speed with guessing over speed of plain decoding, of the medians over the rounds."""
         return _over(self.tokens_per_second, self.plain_tokens_per_second)
 
     @property
@@ -104,14 +104,14 @@ class Comparison:
 def compare(
     lm: LanguageModel, prompt: Prompt, arguments: dict[str, Any], *, num_rounds: int = 1, watch: Watch
 ) -> Comparison:
-    """Run plain decoding and the given arguments in turn. Without a seed, all runs share a fresh one.
+    """Run plain decoding and the given arguments alternately. Without a seed, all runs share a fresh one.
 
-    Raises ParameterError where the texts may differ by design: acceptance "rejection", when sampling.
+    Raises ParameterError if the texts may differ by design: acceptance "rejection" when sampling.
     """
     if arguments.get("acceptance") == REJECTION and not _is_greedy(arguments):
         raise ParameterError(
-            "acceptance 'rejection' keeps how likely a text is, not the text itself, so there is nothing to "
-            "compare: take acceptance 'identical'"
+            "acceptance 'rejection' keeps the distribution of the text, not the text itself, so there is "
+            "nothing to compare: use acceptance 'identical'"
         )
     plain: list[Generation] = []
     speculative: list[Generation] = []
@@ -138,7 +138,7 @@ class Prediction:
 
 
 def predict(plain: Stats, ours: Stats) -> Prediction | None:
-    """The prediction; None where something was not measured."""
+    """The prediction; None if a figure was not measured."""
     tau = predicted_tau(ours)
     pass_seconds = _over(plain.forward_seconds, plain.num_passes)
     verify_seconds = _over(ours.forward_seconds, ours.num_passes)
@@ -153,7 +153,7 @@ def predict(plain: Stats, ours: Stats) -> Prediction | None:
 def predicted_tau(stats: Stats) -> float | None:
     """tau if every guess were right with probability alpha, independently; None if nothing was guessed.
 
-    Steps that had no guess emit one token. The others are taken to be of their mean length.
+    Steps without a guess emit one token. The others are assumed to have their mean length.
     """
     if stats.alpha is None or not stats.num_steps:
         return None
@@ -181,7 +181,7 @@ def _run(
 
 
 def _silent(plain: bool, chunk: Chunk) -> None:
-    """Later rounds are measured, not shown."""
+    """The callback of later rounds, which are not shown."""
 
 
 def _difference(one: Generation, other: Generation) -> int | None:

@@ -1,4 +1,4 @@
-"""`guessahead bench`: plain decoding and every drafter in turn, on each prompt."""
+"""`guessahead bench`: plain decoding and every drafter, alternately, on each prompt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ V = Mapping[int, float]
 
 
 def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> list[str]:
-    """All registered drafters but plain decoding; those that need a second model or a head if it is there."""
+    """All registered drafters that can run, without plain decoding."""
     kinds = {name: registry.find(name) for name in registry.names() if name != PLAIN}
     head = solo(lm.runner).resources().head
     has_head = head is not None and head("") is not None
@@ -43,7 +43,7 @@ def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> l
 
 
 def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | None) -> dict[str, Any]:
-    """Arguments of `LanguageModel.generate` for a drafter. Raises ParameterError where it cannot run."""
+    """Arguments of `LanguageModel.generate` for a drafter. Raises ParameterError if it cannot run."""
     _make(drafter, lm, draft_model)
     given = _given(drafter, draft_model)
     return {"drafter": drafter} | ({"draft_model": given} if given is not None else {})
@@ -52,9 +52,9 @@ def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | N
 def sampled_drafters(
     names: Iterable[str], lm: LanguageModel, draft_model: LanguageModel | None
 ) -> frozenset[str]:
-    """Those whose guesses are sampled where acceptance is "rejection": so they give other texts.
+    """The drafters whose guesses are sampled with acceptance "rejection", so that their texts differ.
 
-    Raises ParameterError for one that cannot serve it.
+    Raises ParameterError for one that does not support it.
     """
     made = [(name, _make(name, lm, draft_model)) for name in names]
     for _, drafter in made:
@@ -77,9 +77,9 @@ def _given(drafter: str, draft_model: LanguageModel | None) -> LanguageModel | N
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All runs of one prompt by one drafter, beside those by plain decoding of the same rounds.
+    """All runs of one prompt by one drafter, and those of plain decoding in the same rounds.
 
-    pass_rows: rows of a pass -> how many steps had so many (of an untimed run).
+    pass_rows: rows of a pass -> number of steps (of an untimed run).
     sampled: its text differs from plain decoding's by design, and is not compared.
     """
 
@@ -95,7 +95,7 @@ class Result:
 
     @property
     def identical(self) -> bool | None:
-        """Whether the text is plain decoding's; None where it need not be."""
+        """Whether the text is that of plain decoding; None if it need not be."""
         return None if self.sampled else self.comparison.identical
 
     @property
@@ -153,7 +153,7 @@ class Result:
 
 @dataclass(slots=True)
 class Report:
-    """Everything measured. nulls: plain decoding beside plain decoding, one for each prompt."""
+    """All measurements. nulls: plain decoding against plain decoding, one for each prompt."""
 
     results: list[Result] = field(default_factory=list)
     nulls: list[Result] = field(default_factory=list)
@@ -232,7 +232,7 @@ def _identical(results: Sequence[Result]) -> dict[str, int]:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Geometric mean of what was measured (and is above 0); None if nothing was."""
+    """Geometric mean of the values above 0; None if there are none."""
     known = [value for value in values if value]
     return geometric_mean(known) if known else None
 
@@ -244,10 +244,10 @@ def run_task(
     num_rounds: int,
     sampled: Collection[str] = (),
 ) -> tuple[list[Result], Result]:
-    """One prompt: an untimed run of each variant, then `num_rounds` rounds of all of them in turn.
+    """One prompt: an untimed run of each variant, then `num_rounds` rounds of all of them alternately.
 
-    variants, sampled: see `run`. Plain decoding runs once more, as the null; each round begins with another
-    one. Returns the result of each variant, and the null.
+    variants, sampled: see `run`. Plain decoding runs twice, the second time as the null; each round begins
+        with a different variant. Returns the result of each variant, and the null.
     """
     every = {PLAIN: variants[PLAIN], _AGAIN: variants[PLAIN], **variants}
     warm = {name: lm.generate(task.prompt, **arguments, trace=True) for name, arguments in every.items()}
@@ -282,7 +282,7 @@ def run(
 ) -> Report:
     """All prompts. variants: drafter -> arguments of `LanguageModel.generate`; PLAIN is among them.
 
-    sampled: the drafters whose texts need not be plain decoding's (see `sampled_drafters`).
+    sampled: the drafters whose texts may differ from plain decoding's (see `sampled_drafters`).
     """
     report = Report()
     for index, task in enumerate(tasks):

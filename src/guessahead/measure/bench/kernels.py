@@ -1,4 +1,4 @@
-"""`guessahead bench kernels`: products of one matrix and m rows, its weights streamed from memory."""
+"""`guessahead bench kernels`: products of one matrix and m rows, with weights read from memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guessahead.models.gguf import GGMLType, quantize
 from guessahead.types import Float32
 
 _SAMPLES_PER_ROUND: Final = 4
-_DISTINCT_OUTPUTS: Final = 64  # rows of weights that differ; quantising all of a large matrix takes seconds
+_DISTINCT_OUTPUTS: Final = 64  # different rows of weights; quantising all of a large matrix takes seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Timing:
 
 
 def cases(formats: Sequence[str], shapes: Sequence[tuple[int, int]]) -> tuple[list[Case], list[Case]]:
-    """All pairs that can be, and those that cannot (k is no multiple of the format's block)."""
+    """The possible pairs, and the impossible ones (k is not a multiple of the format's block)."""
     for name in formats:
         if name not in _native.FORMATS:
             raise ParameterError(f"there are no kernels for {name!r}; known: {', '.join(_native.FORMATS)}")
@@ -95,7 +95,7 @@ def bench_kernels(
     num_rounds: int,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The document, without provenance. The peaks are measured before, amid and after the products."""
+    """The document, without provenance. The peaks are measured before, between and after the products."""
     meter, found = PeakMeter(pool, isa), []
     possible, skipped = cases(formats, shapes)
     rows = sorted({1, *rows})
@@ -123,7 +123,7 @@ def bench_kernels(
 def _time(
     case: Case, matrix: _native.Matrix, pool: _native.Pool, isa: str, rows: Sequence[int], num_rounds: int
 ) -> dict[int, float]:
-    """Number of rows -> median seconds; the numbers take turns."""
+    """Median seconds by number of rows, measured alternately."""
     samples: dict[int, list[float]] = {m: [] for m in rows}
     x = _activations(case, rows[-1])
     for _ in range(num_rounds):
@@ -135,7 +135,7 @@ def _time(
 def _bit_identical(
     case: Case, matrix: _native.Matrix, pool: _native.Pool, isa: str, rows: Sequence[int]
 ) -> dict[int, bool]:
-    """Number of rows -> whether each row is, to the bit, what it is alone and what the scalar twin gives."""
+    """By number of rows: whether each row has the same bits as alone and as in the scalar kernels."""
     x = _activations(case, rows[-1])
     alone = np.concatenate([matrix.matmul(pool, x[i : i + 1], isa, case.int8) for i in range(len(x))])
     twin = matrix.matmul(pool, x, "scalar", case.int8)

@@ -1,4 +1,4 @@
-"""One timing run at a time: two at once would measure each other."""
+"""The lock of timing runs: two at a time would disturb each other."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FILE: Final = "timing.lock"
 
 @contextlib.contextmanager
 def alone(tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of all timing runs of this user (a file in the user cache), waiting for it if need be.
+    """Hold the lock of all timing runs of this user (a file in the user cache); wait for it if necessary.
 
-    tell: gets one line if there is a run to wait for. The lock goes with the process: one that is killed
-    leaves none behind. Not to be taken twice by one process: it would wait for itself.
+    tell: called with one line if another run holds it. The lock ends with its process, also a killed one. A
+        process must not take it twice: it would wait for itself.
     """
     path = cache_dir() / _FILE
     try:

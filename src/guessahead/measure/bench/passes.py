@@ -1,4 +1,4 @@
-"""`guessahead bench passes`: what a whole pass of m rows takes, and what it would take at the least."""
+"""`guessahead bench passes`: the time of a pass of m rows, and its minimum by the roofline."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PassCosts:
-    """The least that passes of one model need: bytes to read and multiply-adds, from its file.
+    """The minimum work of a pass: bytes to read and multiply-adds, from the model's file.
 
     weights: per pass (bytes) and per row (multiply-adds). attention: per cached position and row
-    (multiply-adds); the cache's bytes are those that the engine really holds.
+    (multiply-adds); the cache's bytes are those that the engine allocates.
     """
 
     num_weight_bytes: int
@@ -78,12 +78,12 @@ class Bench:
 
     @property
     def cache_bytes(self) -> float:
-        """Bytes of the cache that a pass has to read (the engine holds whole pages)."""
+        """Bytes of the cache that a pass has to read (the engine allocates whole pages)."""
         num_positions = -(-len(self.prompt) // _native.PAGE) * _native.PAGE
         return self.sequence.num_bytes * len(self.prompt) / num_positions
 
     def run(self, num_rows: int) -> float:
-        """Seconds of one pass; the cache is afterwards as it was before."""
+        """Seconds of one pass; the cache is unchanged afterwards."""
         rows = Rows(self.sequence, self._text[:num_rows], context=self._choice, choose_from=0)
         started = perf_counter()
         [output] = self._engine.forward([rows])
@@ -95,7 +95,7 @@ class Bench:
         return seconds
 
     def profile(self, num_rows: int) -> dict[str, float]:
-        """Milliseconds per pass and kind of operation, and "other": what lies outside of all operations."""
+        """Milliseconds per pass and kind of operation, and "other": the time outside of all operations."""
         plan = self._engine.plan
         plan.set_profiling(True)
         total = sum(self.run(num_rows) for _ in range(_PROFILED_PASSES))
@@ -105,7 +105,7 @@ class Bench:
         return {label: seconds / _PROFILED_PASSES * 1e3 for label, seconds in found.items()}
 
     def _fill(self) -> float:
-        """Read the prompt into a new sequence; keeps the token that follows. Returns the seconds."""
+        """Read the prompt into a new sequence and keep the next token. Returns the seconds."""
         sequence = self._engine.new_sequence()
         choice = ChoiceContext(SamplingParams(seed=0), self.prompt, len(self.prompt))
         started = perf_counter()
@@ -116,7 +116,7 @@ class Bench:
         return seconds
 
     def _continue(self, max_rows: int) -> None:
-        """Plain decoding, one row a pass: what the rows hold, and what has to be chosen after each."""
+        """Plain decoding, one row a pass: the tokens of the rows, and the expected choice after each."""
         history = np.append(self.prompt, self._text)
         self._choice = ChoiceContext(SamplingParams(seed=0), history, len(self.prompt))
         for _ in range(max_rows):
@@ -129,7 +129,7 @@ class Bench:
 
 @dataclass(slots=True)
 class PassTimes:
-    """Seconds of passes per context and number of rows, sampled in turn."""
+    """Seconds of passes by context and number of rows, sampled alternately."""
 
     benches: dict[int, Bench]
     rows: Sequence[int]
@@ -164,8 +164,8 @@ def time_passes(
 ) -> PassTimes:
     """Median-ready samples of every (context, rows), interleaved; one row is always among them.
 
-    between: called before the first round, amid them and after the last. Raises ParameterError where rows or
-    contexts do not fit the model.
+    between: called before the first round, between rounds and after the last. Raises ParameterError if rows
+    or contexts do not fit the model.
     """
     rows = sorted({1, *rows})
     info = lm.info
@@ -189,7 +189,7 @@ def time_passes(
 
 
 def native_engine(lm: LanguageModel) -> NativeEngine:
-    """The model's engine. Raises ParameterError where it is another one, whose passes have no such costs."""
+    """The model's engine. Raises ParameterError if it is not the native one, which has these costs."""
     engine = solo(lm.runner).engine
     if not isinstance(engine, NativeEngine):
         raise ParameterError("passes are timed for the native engine only")
@@ -197,13 +197,13 @@ def native_engine(lm: LanguageModel) -> NativeEngine:
 
 
 def text_of(lm: LanguageModel, num_tokens: int) -> Int32:
-    """So many tokens of real text: the prompts of the workload, again and again."""
+    """This number of tokens of real text: the prompts of the workload, repeated."""
     text = "\n\n".join(task.prompt for task in default_tasks())
     return np.resize(np.array(lm.tokenizer.encode(text, special=False), np.int32), num_tokens)
 
 
 def time_prompt(lm: LanguageModel, num_tokens: int, num_rounds: int) -> dict[str, Any]:
-    """Reading a prompt into an empty cache, and choosing the token that follows."""
+    """The time of reading a prompt into an empty cache and choosing the next token."""
     engine = native_engine(lm)
     text = text_of(lm, num_tokens)
     seconds = median(Bench(engine, text, 0).seconds_to_fill for _ in range(num_rounds))

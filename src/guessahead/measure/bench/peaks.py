@@ -1,4 +1,4 @@
-"""What the machine can do, measured in the same run; and the least time that work can take on it."""
+"""Peak rates of the machine, measured in the same run, and the minimum time of work by the roofline."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Peaks:
         }
 
     def least_seconds(self, work: Work) -> float:
-        """The roofline: all bytes have to be read, and all multiply-adds done, possibly at the same time."""
+        """The roofline: the longer of the times for all bytes and for all multiply-adds."""
         computing = work.int8_macs / self.int8 + work.f32_macs / self.f32
         return max(work.num_bytes / self.read_bandwidth, computing)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a pass or a product costs at least. macs: multiply-adds."""
+    """The minimum work of a pass or a product. macs: multiply-adds."""
 
     num_bytes: float = 0.0
     int8_macs: float = 0.0
@@ -51,7 +51,7 @@ class Work:
 
 
 class PeakMeter:
-    """Measures peaks between the other measurements, so that both saw the same machine."""
+    """Measures peaks between the other measurements, under the same conditions."""
 
     def __init__(self, pool: _native.Pool, isa: str) -> None:
         bandwidth: Callable[[], float] = lambda: _native.read_bandwidth(pool)  # noqa: E731
@@ -65,7 +65,7 @@ class PeakMeter:
 
     @property
     def peaks(self) -> Peaks:
-        """The medians of the samples; there must be one."""
+        """The medians of the samples; at least one is required."""
         return Peaks(*map(median, self._found))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where a figure comes from: program, machine, time and arguments."""
+"""The provenance of a measurement: program, machine, time and arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES: Final = ("numpy", "tokenizers")
 def provenance(
     *, isa: str, threads: int, arguments: Sequence[str], packages: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Ready for JSON; commit is None outside a git checkout (and ends in "+changes" if it was edited).
+    """Ready for JSON; commit is None outside a git checkout (and ends in "+changes" if there are changes).
 
     isa: instruction set of the kernels. packages: further packages whose versions matter.
     """

@@ -30,7 +30,7 @@ def default_tasks() -> list[Task]:
 
 
 def read_tasks(path: Path) -> list[Task]:
-    """The prompts of a file. Raises PromptError, naming file and line, for what is not one."""
+    """The prompts of a file. Raises PromptError with file and line for anything else."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -39,7 +39,7 @@ def read_tasks(path: Path) -> list[Task]:
 
 
 def select(tasks: Sequence[Task], wanted: Sequence[str]) -> list[Task]:
-    """The tasks whose id or category is named; all of them if none is."""
+    """The tasks whose id or category is in `wanted`; all of them if it is empty."""
     known = {task.prompt_id for task in tasks} | {task.category for task in tasks}
     for name in wanted:
         if name not in known:
@@ -60,10 +60,10 @@ def _parse(text: str, source: str) -> list[Task]:
                 f"{source}, line {number}: expected an object with the texts {', '.join(_KEYS)}"
             )
         if any(other.prompt_id == task.prompt_id for other in tasks):
-            raise PromptError(f"{source}, line {number}: the id {task.prompt_id!r} is there twice")
+            raise PromptError(f"{source}, line {number}: the id {task.prompt_id!r} appears twice")
         tasks.append(task)
     if not tasks:
-        raise PromptError(f"{source} holds no prompt")
+        raise PromptError(f"{source} contains no prompt")
     return tasks
 
 

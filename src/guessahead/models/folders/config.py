@@ -1,4 +1,4 @@
-"""config.json -> the numbers a GGUF file of the same model would hold, for the architectures known here."""
+"""Conversion of config.json to the metadata of a GGUF file of the same model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guessahead.models.gguf import MetadataValue
 from guessahead.models.gguf.rotation import MAX_CONTEXT, rotation_frequencies
 from guessahead.types import Float32
 
-# GGUF's name behind the architecture -> config.json's, whole numbers.
+# GGUF's name after the architecture -> config.json's, whole numbers.
 _COUNTS: Final[Mapping[str, str]] = {
     "block_count": "num_hidden_layers",
     "embedding_length": "hidden_size",
@@ -27,13 +27,12 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 class FolderConfig:
-    """family, tied (the output matrix is the embedding), metadata under GGUF's keys."""
+    """config.json: family, tied (the output matrix is the embedding), metadata by GGUF's keys."""
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         """path: of config.json, for messages.
 
-        Errors: ModelError for what is missing or not supported. Warns (ModelWarning) of settings that are
-        unknown, once.
+        Errors: ModelError for missing or unsupported settings. Warns once (ModelWarning) of unknown settings.
         """
         self._path, self._config = path, config
         self.family: Final = self._family()
@@ -66,13 +65,13 @@ class FolderConfig:
     def _family(self) -> Family:
         names = self._config.get("architectures")
         if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-            self._fail("it does not name one architecture")
+            self._fail("it does not have exactly one architecture")
         if names[0] not in FAMILIES:
             self._fail(f"architecture {names[0][:80]!r} is not supported (only {', '.join(FAMILIES)})")
         return FAMILIES[names[0]]
 
     def _value(self, key: str) -> object:
-        """Of the file, else the family's default. null is a value of its own."""
+        """A setting of the file, else the family's default. null is a value."""
         return self._config.get(key, self.family.defaults.get(key))
 
     def _given_types(self) -> tuple[str, ...]:
@@ -82,7 +81,7 @@ class FolderConfig:
         return tuple(given)
 
     def _window(self) -> int | None:
-        """The window of layers that have one."""
+        """The window of layers with local attention."""
         value = self._value("sliding_window")
         switched = "use_sliding_window" in self.family.defaults
         if value is None or (switched and self._value("use_sliding_window") is not True):
@@ -90,7 +89,7 @@ class FolderConfig:
         return self._count("sliding_window")
 
     def _layer_types(self) -> tuple[str, ...]:
-        """Of each layer, as the family has them; what the file says must be the same for all layers."""
+        """The type of each layer by the family; those of the file must be the same for all layers."""
         window = self._window() if "sliding_window" in self.family.defaults else None
         first = 0
         if "layer_types" in self.family.defaults and window is not None:
@@ -129,7 +128,7 @@ class FolderConfig:
         return {"general.architecture": name, **settings}
 
     def rope_divisors(self) -> Float32 | None:
-        """Of the frequencies of a head, where GGUF files hold them as a tensor."""
+        """The divisors of a head's frequencies, if GGUF files store them as a tensor."""
         name = self.family.architecture
         width, heads = (
             self.metadata[f"{name}.embedding_length"],
@@ -148,7 +147,7 @@ class FolderConfig:
         return value
 
     def _number(self, key: str) -> float:
-        """As float32, which a GGUF file has, so that both give the same bits."""
+        """A positive number as float32, as in a GGUF file, so that both give the same bits."""
         value = self._value(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
             self._fail(f"{key} is not a positive number")

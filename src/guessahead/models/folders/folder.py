@@ -1,4 +1,4 @@
-"""A model folder as the engine sees it: what a GGUF file of the same model would hold."""
+"""A model folder presented to the engine as a GGUF file of the same model."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from guessahead.models.gguf.types import Bytes
 
 
 class ModelFolder(GGUFFile):
-    """A folder that is read like a GGUF file: its numbers and tensors under GGUF's names, memory-mapped.
+    """A folder that is read like a GGUF file: metadata and tensors by GGUF's names, memory-mapped.
 
-    Vectors become F32 here, as GGUF has them. The rows of q and k of the llama family come in the order of
-    GGUF files (2i and 2i + 1 are a pair, not i and i + d/2), one matrix at a time, when `data` is asked for.
+    Vectors become F32, as in GGUF. The rows of q and k of the llama family get the order of GGUF files (2i
+    and 2i + 1 are a pair, not i and i + d/2), one matrix at a time, when `data` is read.
     """
 
     def __init__(self, path: Path) -> None:
-        """Errors: ModelError, one line, where the folder is no model, or none that is supported.
+        """Errors: ModelError, one line, if the folder is not a model or not supported.
 
-        A tensor that is no part of the model as it is known here is refused by its name.
+        A tensor that is not part of the supported model is refused.
         """
         if (path / "adapter_config.json").exists():
             raise ModelError(
                 f"{path}: adapter_config.json: an adapter (LoRA) beside the model is not supported; "
-                "merge it into the weights and take its files away"
+                "merge it into the weights and remove its files"
             )
         self.path, self.version, self.encoded = path, 0, MappingProxyType({})
         config = FolderConfig(path / "config.json", read_json(path / "config.json"))
@@ -58,7 +58,7 @@ class ModelFolder(GGUFFile):
 
 
 class _ReorderedRows(TensorInfo):
-    """A weight or bias whose rows, within each head, are put into GGUF's order when they are asked for."""
+    """A weight or bias whose rows, within each head, are put into GGUF's order when they are read."""
 
     def __init__(self, source: TensorInfo, heads: int) -> None:
         for name in ("name", "type", "shape", "num_bytes"):
@@ -74,10 +74,10 @@ class _ReorderedRows(TensorInfo):
 
 
 def _tie(tensors: dict[str, TensorInfo]) -> None:
-    """Leave one matrix where embeddings and output are the same.
+    """Keep one matrix if embeddings and output are the same.
 
-    As in transformers: the one that is there stands for both, and where both are there and differ, each is
-    itself, whatever the configuration says.
+    As in transformers: if only one is present, it is used for both; if both are present and differ, both are
+    used, whatever the configuration says.
     """
     table, output = tensors.get("token_embd.weight"), tensors.get("output.weight")
     if output is None:
@@ -93,7 +93,7 @@ def _tie(tensors: dict[str, TensorInfo]) -> None:
 
 
 def _as_gguf(tensor: TensorInfo, name: str, heads: tuple[int, int] | None) -> TensorInfo:
-    """heads: of q and of k and v, where GGUF orders their rows differently."""
+    """A tensor by GGUF's name. heads: of q and of k and v, if GGUF orders their rows differently."""
     if len(tensor.shape) == 1:
         values = dequantize(tensor.data, tensor.type)
         num_bytes = 4 * tensor.shape[0]
@@ -104,7 +104,7 @@ def _as_gguf(tensor: TensorInfo, name: str, heads: tuple[int, int] | None) -> Te
         return renamed
     num_heads = heads[0] if stem == "attn_q" else heads[1]
     if len(tensor.shape) != 2 or tensor.shape[0] % (2 * num_heads):
-        return renamed  # the engine says what shape it should have
+        return renamed  # the engine checks its shape
     return _ReorderedRows(renamed, num_heads)
 
 

@@ -1,8 +1,8 @@
-"""The rotary embedding of a config.json -> what a GGUF file of the same model holds of it.
+"""Conversion of the rotary settings of config.json to those of a GGUF file of the same model.
 
-transformers 4 writes `rope_theta` and `rope_scaling`, transformers 5 `rope_parameters`; files hold either,
-both or null. What transformers 5 makes of them is the rule: a `rope_scaling` that is not empty replaces
-`rope_parameters`, and the base stands in that object, else in `rope_theta`, else it is 10000.
+transformers 4 writes `rope_theta` and `rope_scaling`, transformers 5 `rope_parameters`; files contain either,
+both or null. The rule is that of transformers 5: a `rope_scaling` that is not empty replaces
+`rope_parameters`, and the base is in that object, else in `rope_theta`, else it is 10000.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from guessahead.models.gguf import MetadataValue
 from guessahead.types import Float32
 
-# Kind -> settings that are read; of another kind, a setting is ignored (with a warning).
+# Kind -> settings that are read; those of another kind are ignored (with a warning).
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "default": (),
     "linear": ("factor",),
@@ -38,7 +38,7 @@ _DEFAULT_BASE: Final = 10000.0
 
 
 class RopeScaling:
-    """kind; base, as float32 has it; context, the most positions that the model's author states.
+    """The rotary settings: kind; base, as float32; context, the stated maximum number of positions.
 
     ignored: settings that the kind does not have.
     """
@@ -50,7 +50,7 @@ class RopeScaling:
         layer_types: Collection[str],
         fail: Callable[[str], NoReturn],
     ) -> None:
-        """context: max_position_embeddings. fail: called with what is wrong or not supported."""
+        """context: max_position_embeddings. fail: called with a message for a wrong setting."""
         self._fail = fail
         self._key = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
         found = config.get(self._key) or {}
@@ -70,7 +70,7 @@ class RopeScaling:
         self.base: Final = float(np.float32(self._number("rope_theta", 1e30)))
 
     def _complete(self, config: Mapping[str, Any]) -> None:
-        """Add what stands elsewhere in the file."""
+        """Add the settings from other places in the file."""
         settings = self._settings
         settings.setdefault("rope_theta", config.get("rope_theta", _DEFAULT_BASE))
         if config.get("partial_rotary_factor") is not None:
@@ -78,7 +78,7 @@ class RopeScaling:
         if settings.get("partial_rotary_factor") not in (None, 1):
             share = repr(settings["partial_rotary_factor"])[:40]
             self._fail(f"partial_rotary_factor {share} is not supported: rotating a part of each head")
-        if _ORIGINAL in config:  # goes before the one within
+        if _ORIGINAL in config:  # has precedence over the one within
             settings[_ORIGINAL] = config[_ORIGINAL]
         settings.setdefault(_ORIGINAL, self._stated)
         if not settings.get("truncate", True):
@@ -88,7 +88,7 @@ class RopeScaling:
 
     @property
     def context(self) -> int:
-        """Scaling by YaRN or linearly makes the context longer than max_position_embeddings may say."""
+        """The context: by YaRN or linear scaling it may be longer than max_position_embeddings."""
         if self.kind == "yarn":
             return max(self._stated, int(self._number(_ORIGINAL) * self._number("factor")))
         if self.kind == "linear":
@@ -96,7 +96,7 @@ class RopeScaling:
         return self._stated
 
     def metadata(self) -> dict[str, MetadataValue]:
-        """Under GGUF's names, behind the architecture's."""
+        """The settings by GGUF's names after the architecture."""
         found: dict[str, MetadataValue] = {"rope.freq_base": self.base}
         if self.kind not in ("linear", "yarn"):
             return found
@@ -121,7 +121,7 @@ class RopeScaling:
         return found
 
     def divisors(self, frequencies: list[float]) -> Float32 | None:
-        """Of the frequencies, for Llama 3's kind: long waves are stretched, short ones not."""
+        """The divisors of the frequencies for Llama 3's kind, which stretches long waves only."""
         if self.kind != "llama3":
             return None
         factor, original, low, high = (self._number(name) for name in _SETTINGS["llama3"])
@@ -135,7 +135,7 @@ class RopeScaling:
         return np.array(divisors, np.float32)
 
     def _attention_factor(self, factor: float) -> float:
-        """What cosines and sines are multiplied by (yarn)."""
+        """The factor of cosines and sines (yarn)."""
         if self._settings.get("attention_factor") is not None:
             return self._number("attention_factor")
         if self._settings.get("mscale") and self._settings.get("mscale_all_dim"):
@@ -158,5 +158,5 @@ class RopeScaling:
 
 
 def _magnitude(factor: float, weight: float = 1.0) -> float:
-    """Of cosines and sines that are stretched by `factor` (Peng et al. 2023, section 3.4)."""
+    """The factor of cosines and sines for a stretch by `factor` (Peng et al. 2023, section 3.4)."""
     return 0.1 * weight * math.log(factor) + 1.0 if factor > 1.0 else 1.0

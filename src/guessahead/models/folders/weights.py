@@ -36,8 +36,8 @@ _OTHER_BYTES: Final = {"F64": 8, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1,
 def read_weights(folder: Path) -> dict[str, TensorInfo]:
     """Name -> tensor (F32, F16 or BF16) of a folder.
 
-    As in transformers, model.safetensors goes before an index, and everything counts that the index's files
-    hold. Without either, files that are numbered as parts are read.
+    As in transformers, model.safetensors has precedence over an index, and all tensors in the index's files
+    count. Without either, files with numbered names are read.
     """
     if (folder / SINGLE).exists():
         return read_file(folder / SINGLE)
@@ -59,17 +59,17 @@ def read_weights(folder: Path) -> dict[str, TensorInfo]:
 
 
 def _joined(folder: Path, names: Iterable[str]) -> dict[str, TensorInfo]:
-    """The tensors of several files, each of which is in one of them."""
+    """The tensors of several files; each must be in one file only."""
     found: dict[str, TensorInfo] = {}
     for name in names:
         for tensor, value in read_file(folder / name).items():
             if found.setdefault(tensor, value) is not value:
-                raise ModelError(f"{folder / name}: the tensor {tensor[:60]!r} is in another file, too")
+                raise ModelError(f"{folder / name}: the tensor {tensor[:60]!r} is also in another file")
     return found
 
 
 def _numbered(folder: Path) -> list[str]:
-    """Files that are numbered as parts (NAME-00001-of-00002.safetensors), complete."""
+    """The names of a complete set of numbered files (NAME-00001-of-00002.safetensors)."""
     sets = {
         (match[1], int(match[3]))
         for path in folder.glob("*.safetensors")
@@ -91,13 +91,13 @@ def read_file(path: Path) -> dict[str, TensorInfo]:
 
 
 class _Header:
-    """What the header of one file says, compared with what is there."""
+    """The header of one file, checked against its data."""
 
     def __init__(self, path: Path, mapped: mmap.mmap) -> None:
         self._path = path
         length = struct.unpack_from("<Q", mapped)[0]
         if length > min(_MAX_HEADER_BYTES, len(mapped) - 8):
-            self._fail(f"its header claims {length} bytes, more than it can have")
+            self._fail(f"its header has {length} bytes, which is too many")
         self._data = np.frombuffer(mapped, np.uint8)[8 + length :]
         self._misaligned = 8 + length
         records: Mapping[str, Any] = parse_json(mapped[8 : 8 + length], path)
@@ -124,12 +124,12 @@ class _Header:
             self._fail(f"{shown} lacks dtype, shape or data_offsets")
         shape, offsets, dtype = record["shape"], record["data_offsets"], record["dtype"]
         if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
-            self._fail(f"{shown} has a shape or offsets that are no lists of whole numbers")
+            self._fail(f"{shown} has a shape or offsets that are not lists of whole numbers")
         start, end = offsets
         if not start <= end <= len(self._data):
             self._fail(f"{shown} needs bytes {start} to {end} of {len(self._data)} (incomplete download?)")
         if not isinstance(dtype, str):
-            self._fail(f"{shown} has a dtype that is no text")
+            self._fail(f"{shown} has a dtype that is not a string")
         size = _KINDS[dtype].block_bytes if dtype in _KINDS else _OTHER_BYTES.get(dtype)
         if size is not None and (len(shape) > _MAX_DIMENSIONS or math.prod(shape) * size != end - start):
             self._fail(f"{shown} has {end - start} bytes, which does not fit its shape {tuple(shape)[:5]}")
