@@ -36,7 +36,7 @@ def test_the_examples(acceptance: Acceptance) -> None:
     result = acceptance("--guess", "90,40")
     assert result.exit_code == 0, result.output
     for words in (
-        "tiny, guessed by portfolio, greedy",
+        "tiny, drafter portfolio, greedy",
         "this machine: c = ",
         "\nusers.json",
         "\ntwist.txt",

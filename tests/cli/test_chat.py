@@ -113,7 +113,7 @@ def test_compare_has_no_meaning_with_the_classic_rule(chat: Chatting) -> None:
 def test_drafter(chat: Chatting) -> None:
     result = chat("/drafter", "/drafter none", "the fox", "/stats", "/drafter nobody", "/drafter draft-model")
     lines = result.stderr.splitlines()
-    assert lines[1].startswith("guessed by none; known: ")
+    assert lines[1].startswith("drafter none; known: ")
     assert "guessed," not in result.stderr
     assert lines[-2].startswith("unknown drafter 'nobody'")
     assert lines[-1] == "draft-model needs a second model: start with --draft-model"

@@ -18,14 +18,14 @@ def test_every_step_has_its_reason(tiny: TinyModel) -> None:
     assert explained.stdout == run("generate", "-m", str(tiny.path), *settings, "JJJJ").stdout
     _, _, told = explained.stderr.partition(LEGEND)
     lines = told.strip().splitlines()
-    assert lines[0].strip() == "0: 0 of 0 accepted; nothing was weighed"
+    assert lines[0].strip() == "0: 0 of 0 accepted; no reasons recorded"
     assert [int(line.partition(":")[0]) for line in lines] == list(range(len(lines)))
     assert all("suffix" in line or "plain" in line for line in lines[1:])
 
 
 def test_a_fixed_gamma_weighs_nothing(generate: Callable[..., Result]) -> None:
     told = generate(*LETTERS, "--explain", "--gamma", "2").stderr
-    assert "2 of 2 accepted; nothing was weighed" in told
+    assert "2 of 2 accepted; no reasons recorded" in told
 
 
 def test_not_with_json(generate: Callable[..., Result]) -> None:

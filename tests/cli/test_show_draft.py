@@ -23,7 +23,7 @@ def test_one_pair_of_brackets_per_step(generate: Generate) -> None:
     """Nothing to match at first; then full drafts of three and a bonus; the 16th token needs no guess."""
     result = generate(*LETTERS, "--show-draft", "--gamma", "3", "--max-tokens", "16")
     assert result.stdout == "JJJ[JJJ]J[JJJ]J[JJJ]JJ\n"
-    assert "guessed by" in result.stderr
+    assert "source" in result.stderr
     assert "the model 7, [prompt-lookup 9]" in result.stderr
 
 

@@ -60,7 +60,7 @@ def test_measure_save_show_forget(tiny: TinyModel, untuned: Path) -> None:
     assert 1 <= saved.max_draft <= 24
     shown = tune(tiny, "--show", "--json")
     assert json.loads(shown.stdout) | {"key": ""} == json.loads(json.dumps(_as_document(saved)))
-    assert "forgotten" in tune(tiny, "--forget").stderr
+    assert "removed" in tune(tiny, "--forget").stderr
     assert tuned.load(str(tiny.path)) is None
     assert "nothing was saved" in tune(tiny, "--forget").stderr
     gone = tune(tiny, "--show")

@@ -1,8 +1,9 @@
 """The command line: `guessahead COMMAND ...`.
 
 One file per command. A command's module is imported when the command is called, so that `--help` is quick.
-The answer goes to stdout, everything else to stderr. Exit codes: 0; 1 where a comparison found a difference
-(and for a bug of ours); 2 for what the caller can repair; 130 after Ctrl-C; 141 where the reader went away.
+The answer goes to stdout, everything else to stderr. Exit codes: 0; 1 if a comparison found a difference (and
+for an internal error); 2 for errors of the caller; 130 after Ctrl-C; 141 if the reader of stdout has closed
+it.
 """
 
 from __future__ import annotations
@@ -23,24 +24,27 @@ def _version(context: click.Context, parameter: click.Parameter, asked: bool) ->
 @click.group(
     cls=Commands,
     commands_by_name={
-        "generate": ("guessahead.cli.generate", "Answer a prompt, guessing ahead."),
+        "generate": ("guessahead.cli.generate", "Answer a prompt, guessing tokens ahead."),
         "demo": (
             "guessahead.cli.demo",
-            "Answers plain and guessed ahead: the same text, both speeds.",
+            "Compare plain decoding and guessing: the same text, both speeds.",
         ),
         "chat": ("guessahead.cli.chat", "Talk with a model in the terminal."),
-        "report": ("guessahead.cli.report", "Traces as one HTML page: who guessed what, what it gained."),
-        "predict": ("guessahead.cli.predict", "What guessing will gain, from alpha, gamma and costs."),
+        "report": (
+            "guessahead.cli.report",
+            "Make an HTML page of traces: guesses, drafters and gain.",
+        ),
+        "predict": ("guessahead.cli.predict", "Predict the speed-up from alpha, gamma and costs."),
         "acceptance": (
             "guessahead.cli.acceptance",
-            "How well your own texts can be guessed, and which of them gain.",
+            "Measure how often guesses are right on your texts.",
         ),
-        "train": ("guessahead.cli.train", "Make a draft head for a model."),
+        "train": ("guessahead.cli.train", "Train a draft head for a model."),
         "tune": ("guessahead.cli.tune", "Measure this machine and save the best setting for a model."),
-        "pull": ("guessahead.cli.pull", "Fetch models of the catalogue into the user cache."),
+        "pull": ("guessahead.cli.pull", "Download models of the catalogue into the user cache."),
         "models": ("guessahead.cli.models", "List the models of the catalogue."),
         "bench": ("guessahead.cli.bench", "Measure drafters, passes and kernels."),
-        "convert": ("guessahead.cli.convert", "Write a GGUF file again in another precision."),
+        "convert": ("guessahead.cli.convert", "Convert a GGUF file to another precision."),
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

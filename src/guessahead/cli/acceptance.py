@@ -1,4 +1,4 @@
-"""`guessahead acceptance`: how well given texts can be guessed."""
+"""`guessahead acceptance`: acceptance of guesses on given texts."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _BARS: Final = " ▁▂▃▄▅▆▇█"
 @options.model_options
 @measuring.drafter_options
 @click.option(
-    "--gamma", type=click.IntRange(1, 63), default=8, show_default=True, help="Most guesses looked at."
+    "--gamma", type=click.IntRange(1, 63), default=8, show_default=True, help="Maximum guesses per position."
 )
 @click.option(
-    "--tokens", type=click.IntRange(8), default=400, show_default=True, help="Most tokens read of a text."
+    "--tokens", type=click.IntRange(8), default=400, show_default=True, help="Maximum tokens of a text."
 )
-@click.option("--guess", metavar="N,N,...", help="Your own guess: per cent accepted, one number per text.")
-@click.option("--ask", is_flag=True, help="Ask for your own guess before measuring.")
+@click.option("--guess", metavar="N,N,...", help="Your own estimate: per cent accepted, one number per text.")
+@click.option("--ask", is_flag=True, help="Ask for your own estimate before measuring.")
 @measuring.sampling_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @debug_option
 def command(files: tuple[Path, ...], guess: str | None, ask: bool, **values: Any) -> None:
-    """Measure how often guesses would be right on your texts, and whether that pays on this machine.
+    """Measure how often guesses are right on your texts, and whether guessing pays on this machine.
 
-    Without a FILE, two examples are read: a JSON file and a story with a twist. At every place of a text the
-    drafter guesses and the model says what it would write (teacher-forced: both always see the text itself).
-    With a temperature, a guess counts by its probability to survive, the sum of min(p, q).
+    Without a FILE, two examples are read: a JSON file and a story. At every position of a text the drafter
+    guesses and the model chooses a token (teacher-forced: both always read the text itself). With a
+    temperature, a guess counts with its acceptance probability, the sum of min(p, q).
     """
     if ask and guess is not None:
-        raise ParameterError("--ask and --guess are two ways to the same: give one")
+        raise ParameterError("--ask and --guess cannot be used together")
     texts = _read(files)
     yours = None if guess is None else _guessed(guess, len(texts))
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
@@ -67,7 +67,7 @@ def command(files: tuple[Path, ...], guess: str | None, ask: bool, **values: Any
 
 
 class _Result:
-    """A text's measurement with what it leads to."""
+    """The measurement of a text, and the expected speed."""
 
     def __init__(self, found: TextAcceptance, costs: Costs, gamma: int) -> None:
         from guessahead.measure.text_result import expect
@@ -81,22 +81,22 @@ class _Result:
 
     @property
     def reason(self) -> str:
-        """Why it gains, or why not."""
+        """A sentence: whether guessing pays on this text, and why."""
         from guessahead.measure.formulas import break_even
 
         found, expected, alpha = self.found, self.expected, self.found.alpha
         if alpha is None:
-            return "does not gain: the drafter never had a guess"
+            return "no gain: the drafter made no guesses"
         right = f"{alpha:.0%} of the tested guesses are right"
-        where = f"there is a guess in {found.share:.0%} of the places"
+        where = f"there is a guess at {found.share:.0%} of the positions"
         if self.gains:
-            each = f"{expected.gamma} guess{'es' if expected.gamma > 1 else ''} a step"
+            each = f"{expected.gamma} guess{'es' if expected.gamma > 1 else ''} per step"
             verb = "gains" if expected.speedup >= _WORTHWHILE else "hardly gains"
             return f"{verb}: {where} and {right}; with {each} a pass gives {expected.tau:.2f} tokens"
         needed = break_even(1, self.costs)
         if needed is None:
-            return "does not gain: a guess and its check cost more than a token, even if all are right"
-        return f"does not gain: {right}, and at these costs one guess needs {needed:.0%}"
+            return "no gain: a guess and its check take longer than a token, even if all are right"
+        return f"no gain: {right}, and at these costs {needed:.0%} are required"
 
 
 def _read(files: Sequence[Path]) -> dict[str, str]:
@@ -106,7 +106,7 @@ def _read(files: Sequence[Path]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for path in files:
         if str(path) in texts:
-            raise ParameterError(f"{path} is there twice")
+            raise ParameterError(f"{path} appears twice")
         try:
             texts[str(path)] = path.read_text(encoding="utf-8")
         except OSError as error:
@@ -184,7 +184,7 @@ def _print(
     how = f"sampled at {checked.temperature:g}" if checked.temperature else "greedy"
     costs = results[0].costs
     curve = ", ".join(f"v({rows}) = {costs.v(rows):.2f}" for rows in (2, 5, 9))
-    click.echo(f"{lm.name}, guessed by {checked.drafter}, {how}")
+    click.echo(f"{lm.name}, drafter {checked.drafter}, {how}")
     click.echo(f"this machine: c = {costs.c:.3f}, {curve}\n")
     width = max(len(result.found.name) for result in results)
     own = "yours  " if yours else ""
@@ -215,7 +215,7 @@ def _print_distance(results: Sequence[_Result], yours: Sequence[float]) -> None:
         if result.found.alpha is not None:
             points = 100 * (guess - result.found.alpha)
             side = "too high" if points > 0 else "too low"
-            click.echo(f"your guess for {result.found.name} was {abs(points):.0f} points {side}")
+            click.echo(f"your estimate for {result.found.name} was {abs(points):.0f} points {side}")
 
 
 def _two(value: float | None) -> str:

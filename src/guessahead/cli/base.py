@@ -1,4 +1,4 @@
-"""What all commands share: lazy loading, and errors that are one line."""
+"""Base of all commands: lazy loading, and errors of one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from guessahead.errors import InputError, ModelWarning
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _DEBUG: Final = "guessahead.debug"
 
-EXIT_DIFFERENT: Final = 1  # a comparison found two texts
+EXIT_DIFFERENT: Final = 1  # a comparison found a difference
 _EXIT_INTERNAL: Final = 1
 _EXIT_INPUT: Final = 2
 _EXIT_INTERRUPTED: Final = 128 + 2  # as a shell reports SIGINT
@@ -35,7 +35,7 @@ class _InputProblem(click.ClickException):
 
 @contextlib.contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """What models hold that is ignored is said in a line each, on stderr."""
+    """Print warnings, such as of ignored settings of a model, as one line each on stderr."""
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, ModelWarning):
@@ -51,7 +51,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are called.
+    """A group whose commands are imported on use.
 
     commands_by_name: name -> (module, one line of help); the module's `command` is the command.
     """
@@ -93,11 +93,11 @@ class Commands(click.Group):
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
     ) -> NoReturn:
-        """Run the command line and leave the process with the exit code."""
+        """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
         try:
             with _warnings_as_lines():
-                # With standalone_mode off, click hands back the code of `ctx.exit()`.
+                # With standalone_mode off, click returns the code of `ctx.exit()`.
                 code = super().main(args, prog_name or "guessahead", *rest, **extra)
         except click.ClickException as error:
             code = error.exit_code
@@ -131,6 +131,6 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _quiet_exit() -> NoReturn:
-    """The reader of stdout has gone: say nothing, and let the interpreter's last flush say nothing either."""
+    """Exit without a message, also from the interpreter's last flush: stdout was closed by its reader."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(_EXIT_NO_READER)

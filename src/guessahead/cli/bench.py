@@ -1,4 +1,4 @@
-"""`guessahead bench`: every drafter against plain decoding; `bench passes`, `bench kernels` are below it."""
+"""`guessahead bench`: every drafter against plain decoding; also the group of `passes` and `kernels`."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SETTINGS: Final = ("max_tokens", "gamma", "sampled", "acceptance", "fixed_lengt
     invoke_without_command=True,
 )
 @options.model_options
-@click.option("--drafters", callback=names, metavar="A,B", help="Which ones.  [default: all that can run]")
+@click.option("--drafters", callback=names, metavar="A,B", help="Drafters.  [default: all that can run]")
 @click.option(
     "--prompts",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.jsonl",
-    help="Objects with id, category and prompt, one a line.  [default: the 24 that come along]",
+    help="File of objects with id, category and prompt, one per line.  [default: 24 built-in prompts]",
 )
 @click.option("--only", callback=names, metavar="A,B", help="Only prompts with these ids or categories.")
 @click.option(
@@ -52,12 +52,12 @@ _SETTINGS: Final = ("max_tokens", "gamma", "sampled", "acceptance", "fixed_lengt
     type=click.IntRange(min=1),
     default=96,
     show_default=True,
-    help="Most tokens of an answer.",
+    help="Maximum tokens of an answer.",
 )
 @click.option(
     "--gamma",
     type=click.IntRange(min=0),
-    help="Guesses per step; if not given, as many as pay.",
+    help="Guesses per step.  [default: chosen in each step]",
 )
 @click.option("--sampled", is_flag=True, help="Temperature 0.8, top-p 0.95, seed 1, instead of greedy.")
 @click.option(
@@ -65,16 +65,15 @@ _SETTINGS: Final = ("max_tokens", "gamma", "sampled", "acceptance", "fixed_lengt
     type=click.Choice(ACCEPTANCES),
     default=IDENTICAL,
     show_default=True,
-    help="rejection: with --sampled, a model's guesses are kept by the classic rule; those texts are others, "
-    "and not compared.",
+    help="rejection: with --sampled, accept a model's guesses by rejection sampling; those texts differ and "
+    "are not compared.",
 )
-@click.option("--fixed-length", is_flag=True, help="No end of text before --max-tokens.")
+@click.option("--fixed-length", is_flag=True, help="Every answer has --max-tokens tokens.")
 @measuring_options(rounds=3)
 def command(json_file: IO[str], **values: Any) -> None:
     """Measure every drafter against plain decoding, interleaved, prompt by prompt.
 
-    Tables go to stderr; the last thing is one JSON document. The exit code is 1 if any token is not what it
-    has to be.
+    Tables go to stderr, at the end one JSON document to stdout. The exit code is 1 if any token differs.
     """
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
@@ -139,9 +138,9 @@ def _shared_arguments(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_options(context: click.Context) -> None:
-    """Options before the name of a sub-command would be ignored."""
+    """Raise UsageError for options before a sub-command, which would be ignored."""
     for parameter in context.command.params:
         given = parameter.name and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
         if given and parameter.name != "debug":
             name = context.invoked_subcommand
-            raise click.UsageError(f"{parameter.opts[0]} belongs behind {name!r}", context)
+            raise click.UsageError(f"{parameter.opts[0]} must come after {name!r}", context)

@@ -1,4 +1,4 @@
-"""What the three benchmarks of the command line share."""
+"""Options and output of the three benchmark commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def names(context: click.Context, parameter: click.Parameter, text: str | None) 
 
 
 def measuring_options(rounds: int) -> Callable[[_Function], _Function]:
-    """Adds --repeat, --json and --debug."""
+    """Add --repeat, --json and --debug."""
 
     def decorate(function: _Function) -> _Function:
         function = click.option(
@@ -59,14 +59,14 @@ def measuring_options(rounds: int) -> Callable[[_Function], _Function]:
             type=click.File("w", encoding="utf-8", lazy=False),
             default="-",
             metavar="OUT",
-            help="Where the JSON document goes.  [default: stdout]",
+            help="File of the JSON document.  [default: stdout]",
         )(function)
         function = click.option(
             "--repeat",
             type=click.IntRange(min=1),
             default=rounds,
             show_default=True,
-            help="Rounds; figures are medians.",
+            help="Number of rounds; figures are medians.",
         )(function)
         return debug_option(function)
 
@@ -75,7 +75,7 @@ def measuring_options(rounds: int) -> Callable[[_Function], _Function]:
 
 @contextlib.contextmanager
 def timing() -> Iterator[None]:
-    """Hold the lock of timing runs, so that no other one of ours runs beside."""
+    """Hold the lock of timing runs, so that only one runs at a time."""
     from guessahead.measure.bench.lock import alone
 
     with alone(lambda line: click.echo(line, err=True)):
@@ -85,7 +85,7 @@ def timing() -> Iterator[None]:
 
 
 def tell(line: str) -> None:
-    """Show progress: one line that replaces the last one; nothing where stderr is no terminal."""
+    """Show progress: one line that replaces the last one; nothing if stderr is not a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
@@ -99,7 +99,7 @@ def num_threads(values: Mapping[str, Any]) -> int:
 
 
 def peak_meter(isa: str, threads: int) -> PeakMeter:
-    """A meter with as many workers as the engine has."""
+    """A meter with the engine's number of workers."""
     from guessahead import _native
     from guessahead.measure.bench.peaks import PeakMeter
 

@@ -39,10 +39,10 @@ _SHAPES: Final = "1536x8960,8960x1536,576x1536,1536x576,576x49152"
 @click.option("--isa", help="Instruction set.  [default: GUESSAHEAD_ISA, else the best one here]")
 @measuring_options(rounds=3)
 def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
-    """Time products of one matrix, its weights read from memory, with m rows; compare their bits.
+    """Time products of one matrix, read from memory, with m rows; compare their bits.
 
-    Tables go to stderr, the JSON document to stdout. The exit code is 1 if any row is not, to the bit, what
-    it is alone and what the scalar kernels give.
+    Tables go to stderr, the JSON document to stdout. The exit code is 1 if the bits of any row differ from
+    those of the row alone or of the scalar kernels.
     """
     from guessahead import _native
     from guessahead.cli.bench_tables import print_kernels

@@ -31,15 +31,15 @@ _ROWS: Final = "1,2,3,4,5,6,8,12,16"
     type=click.IntRange(min=0),
     default=512,
     show_default=True,
-    help="Length of a prompt to read; 0 leaves it out.",
+    help="Length of a prompt to read; 0 = none.",
 )
 @measuring_options(rounds=15)
 def command(json_file: IO[str], **values: Any) -> None:
-    """Time whole passes of m rows, all of them accepted, against the least time they could take.
+    """Time whole passes of m rows, all of them accepted, and compare with the roofline.
 
-    That is the larger of bytes over read bandwidth and multiply-adds over the unit's peak, both measured in
-    the same run. Tables go to stderr, the JSON document to stdout. The exit code is 1 if any token differs
-    from plain decoding's.
+    The roofline is the larger of bytes over read bandwidth and multiply-adds over their peak rate, both
+    measured in the same run. Tables go to stderr, the JSON document to stdout. The exit code is 1 if any
+    token differs from plain decoding's.
     """
     from guessahead.cli.bench_tables import print_passes
     from guessahead.measure.bench.passes import bench_passes

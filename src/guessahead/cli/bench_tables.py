@@ -103,8 +103,8 @@ def _print_summary(document: dict[str, Any]) -> None:
     others = [each["drafter"] for each in document["drafters"] if not each["num_rows"]]
     if others:
         click.echo(
-            f"not compared: {', '.join(others)} (acceptance {document['acceptance']!r} gives other texts, as "
-            "likely as plain decoding's)",
+            f"not compared: {', '.join(others)} (acceptance {document['acceptance']!r} gives other texts "
+            "of the same distribution)",
             err=True,
         )
 
@@ -176,7 +176,9 @@ def print_kernels(document: dict[str, Any]) -> None:
         ),
     )
     for case in document["skipped"]:
-        click.echo(f"left out: {case['format']} {case['k']}x{case['n']} (k fills no whole blocks)", err=True)
+        click.echo(
+            f"left out: {case['format']} {case['k']}x{case['n']} (k is no multiple of the block)", err=True
+        )
 
 
 def _peaks(peaks: dict[str, float]) -> str:
@@ -187,9 +189,9 @@ def _peaks(peaks: dict[str, float]) -> str:
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """The first two columns are names."""
+    """Print a table; the first two columns are names."""
     console = Console(stderr=True)
-    if not console.is_terminal:  # a file has room
+    if not console.is_terminal:  # a file has no width
         console = Console(stderr=True, width=200)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     rows = list(rows)

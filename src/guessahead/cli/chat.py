@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SETTINGS: Final = tuple(setting for setting in options.GENERATION if setting.name != "raw")
 _HELP: Final = {
-    "/stats": "figures of the last answer: speed, what was guessed, what it saved",
-    "/compare": "the last answer again, plain and guessed ahead: same text? which speeds?",
-    "/drafter [NAME]": "who guesses; with a name, from now on",
+    "/stats": "figures of the last answer: speed, guesses, passes saved",
+    "/compare": "repeat the last answer with and without guessing; compare text and speed",
+    "/drafter [NAME]": "show the drafter; with a name, change it",
     "/reset": "forget the conversation",
     "/help": "this list",
     "/quit": "leave (also Ctrl-D)",
@@ -40,31 +40,31 @@ def _chat_options(function: _Function) -> _Function:
 @_chat_options
 @debug_option
 def command(**values: Any) -> None:
-    """Talk with a model. What was guessed ahead is coloured.
+    """Talk with a model. Accepted guesses are coloured.
 
     Lines that begin with a slash are commands: /help lists them. Ctrl-C ends an answer, Ctrl-D the
-    conversation. What was said stays in the model's cache: each turn reads only what is new. Where stdin is
-    no terminal, each of its lines is a message, and the answers go to stdout.
+    conversation. The conversation stays in the model's cache: each turn reads only the new text. If stdin is
+    not a terminal, each of its lines is a message, and the answers go to stdout.
     """
     values = values | {"raw": None}
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
     chat = Chat(lm, options.generation_arguments(values, draft_model))
     if sys.stdin.isatty():
-        _tell(f"{lm.name}, guessed by {chat.drafter}; /help lists the commands")
+        _tell(f"{lm.name}, drafter {chat.drafter}; /help lists the commands")
     for line in _lines():
         if not chat.take(line):
             break
 
 
 class Chat:
-    """The conversation so far, and how to go on."""
+    """The conversation so far, and its settings."""
 
     def __init__(self, lm: LanguageModel, arguments: dict[str, Any]) -> None:
         """arguments: for LanguageModel.stream; the system message counts for every answer."""
         self._lm, self._session = lm, lm.session()
         self._arguments = arguments
         self._messages: list[dict[str, str]] = []
-        self._asked: list[dict[str, str]] = []  # the messages that the last answer is an answer to
+        self._asked: list[dict[str, str]] = []  # the messages before the last answer
         self._last: Generation | None = None
         self._commands: dict[str, Callable[[str], None]] = {
             "/stats": self._stats,
@@ -83,7 +83,7 @@ class Chat:
         return name
 
     def take(self, line: str) -> bool:
-        """A message or a command; False to leave."""
+        """Handle a message or a command; returns False to leave."""
         text = line.strip()
         if text == "/quit":
             return False
@@ -99,11 +99,11 @@ class Chat:
     def _command(self, text: str) -> None:
         name, _, rest = text.partition(" ")
         if name not in self._commands:
-            raise ParameterError(f"there is no {name}; /help lists the commands")
+            raise ParameterError(f"unknown command {name}; /help lists the commands")
         self._commands[name](rest.strip())
 
     def _answer(self, text: str) -> None:
-        """Stream the next answer. One that is interrupted stays in the conversation as far as it came."""
+        """Stream the next answer. The part before an interruption stays in the conversation."""
         asked = [*self._messages, {"role": "user", "content": text}]
         pieces: list[str] = []
         answer = self._writer()
@@ -142,7 +142,7 @@ class Chat:
         from guessahead.measure.bench.comparison import compare
 
         seed = {"seed": self._answered().seed}
-        _tell("decoding it plainly and guessed ahead ...")
+        _tell("running it with plain decoding and with guessing ...")
         comparison = compare(self._lm, self._asked, self._arguments | seed, watch=lambda plain, chunk: None)
         print_figures(comparison_figures(comparison))
 
@@ -162,7 +162,7 @@ class Chat:
             self._arguments = {
                 key: value for key, value in self._arguments.items() if key != "drafter_options"
             } | {"drafter": name}
-        _tell(f"guessed by {self.drafter}; known: {', '.join(registry.names())}")
+        _tell(f"drafter {self.drafter}; known: {', '.join(registry.names())}")
 
     def _reset(self, rest: str) -> None:
         self._messages, self._asked, self._last = [], [], None
@@ -176,7 +176,7 @@ class Chat:
 
 
 def _lines() -> Iterator[str]:
-    """What the user enters, to the end of input. In a terminal with a prompt, a history and line editing."""
+    """The lines of the user, to the end of input. A terminal gets a prompt, a history and line editing."""
     if not sys.stdin.isatty():
         for data in sys.stdin.buffer:
             try:
@@ -184,7 +184,7 @@ def _lines() -> Iterator[str]:
             except UnicodeDecodeError:
                 raise ParameterError("stdin is not UTF-8") from None
         return
-    import readline  # noqa: F401  (importing it is what gives `input` a history)
+    import readline  # noqa: F401  (importing it gives `input` a history)
 
     while True:
         try:
@@ -197,5 +197,5 @@ def _lines() -> Iterator[str]:
 
 
 def _tell(text: str) -> None:
-    """Write a line to the user, beside the answers."""
+    """Print a line that is not part of an answer."""
     click.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""`guessahead convert`: another precision."""
+"""`guessahead convert`: conversion to another precision."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from guessahead.errors import ParameterError
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
 @debug_option
 def command(source: str, target: Path, kind: str, force: bool) -> None:
-    """Write a model again with all its matrices in another format.
+    """Convert all matrices of a model to another format.
 
-    A matrix whose rows do not fit into the format's blocks gets a similar one, which is reported.
+    A matrix whose rows do not fit the format's blocks gets a similar format, which is reported.
     """
     from guessahead.models.convert import convert
     from guessahead.models.load import resolve

@@ -1,4 +1,4 @@
-"""`guessahead demo`: the same answers plain and guessed ahead."""
+"""`guessahead demo`: the same answers by plain decoding and by guessing."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ _PAIR_TASKS: Final = (Task("code-lru"), Task("edit-types", temperature=0.8))
 
 @click.command("demo")
 @options.model_options
-@click.option("--pair", is_flag=True, help=f"{_PAIR['model']}, guessed by {_PAIR['draft_model']}.")
-@click.option("--max-tokens", type=int, default=128, show_default=True, help="Most tokens of each answer.")
+@click.option("--pair", is_flag=True, help=f"Use {_PAIR['model']} and {_PAIR['draft_model']}.")
+@click.option("--max-tokens", type=int, default=128, show_default=True, help="Maximum tokens of each answer.")
 @click.option(
     "--repeat",
     type=click.IntRange(min=1),
-    help="Rounds, of which the first is shown and all are timed.  [default: 3; with --pair 1]",
+    help="Rounds; the first is shown, all are timed.  [default: 3; with --pair 1]",
 )
-@click.option("--gamma", type=int, help="Guesses per step; if not given, as many as pay.")
+@click.option("--gamma", type=int, help="Guesses per step.  [default: chosen in each step]")
 @debug_option
 def command(pair: bool, repeat: int | None, **values: Any) -> None:
-    """Generate some answers twice, plain and guessed ahead, and compare tokens and times.
+    """Generate some answers by plain decoding and by guessing; compare tokens and times.
 
     One of them is sampled, the others are greedy. The exit code is 1 if any token differs.
     """
@@ -69,7 +69,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
 
     if pair:
         if values["model"] or values["draft_model"]:
-            raise ParameterError("--pair names both models: leave --model and --draft-model out")
+            raise ParameterError("--pair sets both models: leave out --model and --draft-model")
         values |= _PAIR
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
     arguments: dict[str, Any] = {"max_tokens": values["max_tokens"]}
@@ -94,7 +94,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
 
 
 class _Watch:
-    """Streams both answers of one task under headings."""
+    """Prints both answers of one task under headings, as they are generated."""
 
     def __init__(self, task: Task, prompt: str, lm: LanguageModel) -> None:
         from guessahead.cli.show import styled

@@ -1,8 +1,8 @@
-"""The JSON documents of the command line. Their names are stable; `null` stands for what was not measured.
+"""The JSON documents of the command line. Their keys are stable; `null` = not measured.
 
 generate --json: model, text, token_ids, finish_reason, num_prompt_tokens, seed, logprobs, stats.
     logprobs: null, or one entry per token: token_id, token (its text), logprob (null: minus infinity), and
-    top: the likeliest tokens in the same form. stats: see guessahead.core.stats.Stats.
+    top: the most likely tokens in the same form. stats: see guessahead.core.stats.Stats.
 generate --compare --json: model, identical, num_tokens, num_identical, first_difference, num_rounds,
     plain_tokens_per_second, tokens_per_second, ratio, c, v, predicted_tau, predicted_ratio; and the first
     round's two answers, in the form above, as plain and speculative.

@@ -1,4 +1,4 @@
-"""What `generate --explain` prints: for each step, what was weighed and what was chosen."""
+"""The output of `generate --explain`: for each step, the guesses considered and those chosen."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from guessahead.model import LanguageModel
 
 LEGEND = (
-    "step: guesses (per cent: chance that it and all before it are right; * verified, / another branch) -> "
-    "accepted of verified; cost of the pass, what guessing was expected to gain"
+    "step: guesses (path probability in per cent; * verified, / another branch) -> accepted of verified; "
+    "cost of the pass, expected gain"
 )
 
 
 def explain(lm: LanguageModel, trace: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for people, one per step and a legend."""
+    """The lines of the output: a legend, then one per step."""
     yield LEGEND
     yield from _notes(trace)
     for number, step in enumerate(trace["steps"]):
@@ -25,7 +25,7 @@ def explain(lm: LanguageModel, trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _notes(trace: Mapping[str, Any]) -> Iterator[str]:
-    """How drafters work here that have several ways."""
+    """The variants of drafters that have several."""
     for step in trace["steps"]:
         if "members" in step.get("why", {}):
             members = step["why"]["members"]
@@ -34,7 +34,7 @@ def _notes(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def print_explanation(lm: LanguageModel, trace: Mapping[str, Any]) -> None:
-    """All lines, on stderr."""
+    """Print all lines on stderr."""
     click.echo(err=True)
     for line in explain(lm, trace):
         click.echo(line, err=True)
@@ -44,7 +44,7 @@ def _step(lm: LanguageModel, step: Mapping[str, Any]) -> str:
     verified, accepted = len(step["draft"]["token_ids"]), len(step["path"])
     why = step.get("why")
     if why is None:
-        return f"{accepted} of {verified} accepted; nothing was weighed"
+        return f"{accepted} of {verified} accepted; no reasons recorded"
     if "plain" in why:
         return f"plain: {why['plain']}"
     members = ", ".join(f"{each['drafter']} {each['decision']}" for each in why["members"])
@@ -52,7 +52,7 @@ def _step(lm: LanguageModel, step: Mapping[str, Any]) -> str:
         return f"plain: no guess ({members})"
     guesses = " ".join(_guess(lm, node, each) for node, each in enumerate(why["candidates"]))
     v = why["v"][min(verified, len(why["v"]) - 1)]
-    outcome = f"{accepted} of {verified} accepted" if verified else "plain: none of them pays"
+    outcome = f"{accepted} of {verified} accepted" if verified else "plain: no guess pays"
     cost = (
         f"v({verified + 1}) = {v:.2f}, {why['value']:+.2f} tokens at {why['tokens_per_second']:.0f} tokens/s"
     )

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.argument("prompt")
 @options.model_options
 @options.generation_options
-@click.option("--compare", is_flag=True, help="Also decode plainly; say whether the tokens are identical.")
+@click.option("--compare", is_flag=True, help="Also run plain decoding and compare the tokens.")
 @click.option("--repeat", type=click.IntRange(min=1), help="Rounds of --compare.  [default: 1]")
-@click.option("--show-draft", is_flag=True, help="Mark the accepted guesses: by colour, or in brackets.")
-@click.option("--explain", is_flag=True, help="Say, for each step, why so much was guessed.")
+@click.option("--show-draft", is_flag=True, help="Mark accepted guesses, by colour or brackets.")
+@click.option("--explain", is_flag=True, help="Print, for each step, the reasons for its guesses.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, no figures on stderr.")
-@click.option("--logprobs", type=int, help="Log-probabilities with so many alternatives, in --json.")
+@click.option("--logprobs", type=int, help="Log-probabilities with this many alternatives, in --json.")
 @click.option(
     "--trace",
     "trace_file",
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 )
 @debug_option
 def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
-    """Answer PROMPT ("-" reads it from stdin), guessing ahead.
+    """Answer PROMPT ("-" reads it from stdin), guessing tokens ahead.
 
-    The answer streams to stdout, the figures go to stderr. The text is the one that plain decoding
-    (--drafter none) gives with the same settings and seed, unless --acceptance says otherwise.
+    The answer streams to stdout, the figures go to stderr. The text is the same as with plain decoding
+    (--drafter none) and the same settings and seed, unless --acceptance is rejection.
     """
     _check_combination(values)
     text = options.read_prompt(prompt, raw=bool(values["raw"]))
@@ -88,15 +88,15 @@ def _generate(
 def _compare(
     lm: LanguageModel, prompt: str, arguments: dict[str, Any], values: dict[str, Any]
 ) -> tuple[Generation, Comparison]:
-    """Run plain and guessed ahead; stdout gets one text, the guessed one."""
+    """Run plain decoding and guessing; stdout gets one text, that of guessing."""
     from guessahead.cli.document import comparison_document
     from guessahead.cli.show import comparison_figures, print_figures
     from guessahead.measure.bench.comparison import compare
 
     answer = None if values["as_json"] else _answer(lm, values)
-    waiting = []  # what takes the note away
+    waiting = []  # what erases the note
     if answer is not None and sys.stderr.isatty():
-        click.echo("decoding plainly first ...", nl=False, err=True)
+        click.echo("plain decoding first ...", nl=False, err=True)
         waiting.append("\r\x1b[K")
 
     def watch(plain: bool, chunk: Chunk) -> None:
@@ -123,13 +123,13 @@ def _compare(
 
 
 def _check_combination(values: dict[str, Any]) -> None:
-    """Refuse options that would be ignored."""
+    """Raise ParameterError for options that would be ignored."""
     if values["logprobs"] is not None and not values["as_json"]:
         raise ParameterError("--logprobs are shown in --json only: add --json")
     if values["show_draft"] and values["as_json"]:
-        raise ParameterError("--show-draft has no place in --json; --trace FILE.json tells who guessed what")
+        raise ParameterError("--show-draft cannot be used with --json; --trace FILE.json records all guesses")
     if values["explain"] and values["as_json"]:
-        raise ParameterError("--explain has no place in --json; --trace FILE.json holds the same, as `why`")
+        raise ParameterError("--explain cannot be used with --json; --trace FILE.json has the same, as `why`")
     if values["repeat"] is not None and not values["compare"]:
         raise ParameterError("--repeat needs --compare")
 
@@ -143,11 +143,11 @@ def _answer(lm: LanguageModel, values: dict[str, Any]) -> Answer:
 def _legend(answer: Answer) -> list[tuple[str, str]]:
     from guessahead.cli.show import MarkedAnswer
 
-    return [("guessed by", answer.legend())] if isinstance(answer, MarkedAnswer) else []
+    return [("source", answer.legend())] if isinstance(answer, MarkedAnswer) else []
 
 
 def _seed(generation: Generation, values: dict[str, Any]) -> list[tuple[str, str]]:
-    """The line that says how to repeat an answer whose seed was not given."""
+    """The line with the seed, if it was not given and the answer was sampled."""
     told = values["temperature"] and values["seed"] is None
     return [("seed", f"{generation.seed} (--seed repeats this answer)")] if told else []
 

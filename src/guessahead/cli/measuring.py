@@ -1,4 +1,4 @@
-"""What `acceptance` and `tune` share: a drafter to measure with, and a progress bar."""
+"""Shared by `acceptance` and `tune`: the drafter to measure, and a progress bar."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DRAFTER: Final = tuple(setting for setting in options.DRAFTING if setting.name 
 
 
 def drafter_options(function: _Function) -> _Function:
-    """Adds --drafter and --drafter-option."""
+    """Add --drafter and --drafter-option."""
     for setting in reversed(_DRAFTER):
         function = setting.decorate(function)
     return function
 
 
 def sampling_options(function: _Function) -> _Function:
-    """Adds the options of the sampling table."""
+    """Add the sampling options."""
     for setting in reversed(options.SAMPLING):
         function = setting.decorate(function)
     return function
@@ -36,7 +36,7 @@ def sampling_options(function: _Function) -> _Function:
 def checked_options(
     values: Mapping[str, Any], lm: LanguageModel, draft_model: LanguageModel | None
 ) -> GenerateOptions:
-    """The generation options that were given, checked. A draft model without a drafter means its drafter."""
+    """The given generation options, validated. A draft model without a drafter selects `draft-model`."""
     from guessahead.options import GenerateOptions
 
     names = [setting.name for setting in (*_DRAFTER, *options.SAMPLING) if setting.name in values]
@@ -47,7 +47,7 @@ def checked_options(
 
 
 def make_drafter(lm: LanguageModel, checked: GenerateOptions) -> Drafter:
-    """A fresh drafter as a generation with these options would use it."""
+    """A new drafter as in a generation with these options."""
     from guessahead.drafters import registry
     from guessahead.runners.solo import solo
 
@@ -58,9 +58,9 @@ def make_drafter(lm: LanguageModel, checked: GenerateOptions) -> Drafter:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str], Progress]]:
-    """A function that begins a piece of work by name and gives its callback.
+    """A function that starts a named piece of work and returns its progress callback.
 
-    On stderr, gone at the end, and silent where stderr is no terminal.
+    The bar is on stderr and erased at the end; there is none if stderr is not a terminal.
     """
     from rich.console import Console
     from rich.markup import escape

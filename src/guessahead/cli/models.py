@@ -1,4 +1,4 @@
-"""`guessahead models`: what the catalogue has."""
+"""`guessahead models`: the models of the catalogue."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from guessahead.models import catalogue
     "--info",
     "model",
     metavar="MODEL",
-    help="Tell what loading this model will take in memory, without loading it.",
+    help="Print the memory that this model needs, without loading it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 @debug_option
 def command(model: str | None, as_json: bool) -> None:
     """List the models of the catalogue: names, sizes, and whether they are in the cache.
 
-    Besides these, every command takes the path of a GGUF file or of a Hugging Face model folder, or the name
-    of a model on the hub.
+    Besides these, every command accepts the path of a GGUF file or of a Hugging Face model folder, or the
+    name of a model on the hub.
     """
     if model is not None:
         facts = _info(model)
@@ -39,7 +39,7 @@ def command(model: str | None, as_json: bool) -> None:
 
 
 def _info(model: str) -> dict[str, Any]:
-    """What the header of a model says."""
+    """Facts from the header of a model."""
     from guessahead.engines.native import NativeEngine
     from guessahead.models import memory
     from guessahead.models.load import open_checkpoint, resolve

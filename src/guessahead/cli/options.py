@@ -1,6 +1,7 @@
-"""The options of everything that generates, as one table; and from their values to a model and arguments.
+"""The options of all commands that generate, as one table, and the model and arguments made from their
+values.
 
-A value that was not given is None here and is left to the library, whose defaults the help texts show.
+A value that was not given is None here; the library has the defaults, which the help texts show.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option. name: of the field of GenerateOptions (--max-tokens for max_tokens).
+    """One option. name: the field of GenerateOptions (max_tokens for --max-tokens).
 
-    kind: bool for a flag; a pair of types for NAME=VALUE, which may be repeated. many: may be repeated.
+    kind: bool for a flag; a pair of types for NAME=VALUE, which can be repeated. many: can be repeated.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Setting:
     def _parse_pairs(
         self, context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
     ) -> dict[Any, Any] | None:
-        """("a=1", ...) -> {"a": 1, ...}; None if there are none."""
+        """Parse ("a=1", ...) to {"a": 1, ...}; None if there are none."""
         assert isinstance(self.kind, tuple)
         name_type, value_type = self.kind
         pairs: dict[Any, Any] = {}
@@ -64,19 +65,19 @@ class Setting:
             except ValueError:
                 raise click.BadParameter(f"{text!r} is not {self.metavar}") from None
             if name in pairs:
-                raise click.BadParameter(f"{name!r} is there twice")
+                raise click.BadParameter(f"{name!r} appears twice")
             pairs[name] = value
         return pairs or None
 
 
 DRAFTING: Final = (
-    Setting("drafter", str, "Who guesses: portfolio, suffix, draft-model, none (plain decoding), ..."),
-    Setting("gamma", int, "Guesses per step; if not given, as many as pay."),
-    Setting("max_draft", int, "Most guesses per step where --gamma is not given. [default: 24, or as tuned]"),
+    Setting("drafter", str, "Drafter: portfolio, suffix, draft-model, none (plain decoding), ..."),
+    Setting("gamma", int, "Guesses per step.  [default: chosen in each step]"),
+    Setting("max_draft", int, "Maximum guesses per step without --gamma.  [default: 24, or as tuned]"),
     Setting(
         "drafter_options",
         (str, str),
-        "A setting of the drafter; repeatable.",
+        "An option of the drafter; can be repeated.",
         flags=("-o", "--drafter-option"),
         metavar="NAME=VALUE",
     ),
@@ -85,36 +86,36 @@ ACCEPTANCE: Final = (
     Setting(
         "acceptance",
         str,
-        "identical: the text of plain decoding. rejection: when sampling, a model's guesses are kept by the "
-        "classic rule (Leviathan, Chen): another text, as likely as plain decoding makes it.",
+        "identical: the text of plain decoding. rejection: when sampling, accept a model's guesses by "
+        "rejection sampling (Leviathan, Chen): another text, with the distribution of plain decoding.",
         metavar="identical|rejection",
     ),
 )
 SAMPLING: Final = (
-    Setting("temperature", float, "0 is greedy."),
+    Setting("temperature", float, "0 is greedy decoding."),
     Setting("top_k", int, "Keep the k most likely tokens; 0 keeps all."),
-    Setting("top_p", float, "Keep the smallest set that has this probability."),
-    Setting("min_p", float, "Drop tokens less likely than this share of the likeliest."),
-    Setting("repetition_penalty", float, "Above 1: tokens that occurred become less likely."),
-    Setting("frequency_penalty", float, "Subtracted for each time a token was generated."),
-    Setting("presence_penalty", float, "Subtracted once for a token that was generated."),
-    Setting("logit_bias", (int, float), "Added to a token's logit; repeatable.", metavar="ID=VALUE"),
-    Setting("min_tokens", int, "No end of text before so many tokens."),
-    Setting("seed", int, "Of the sampling noise; a fresh one if not given."),
+    Setting("top_p", float, "Keep the smallest set of likely tokens with this total probability."),
+    Setting("min_p", float, "Drop tokens below this share of the highest probability."),
+    Setting("repetition_penalty", float, "Above 1: tokens that have occurred become less likely."),
+    Setting("frequency_penalty", float, "Subtracted from a token's logit for each time it was generated."),
+    Setting("presence_penalty", float, "Subtracted once from the logit of a generated token."),
+    Setting("logit_bias", (int, float), "Added to a token's logit; can be repeated.", metavar="ID=VALUE"),
+    Setting("min_tokens", int, "Minimum number of tokens before the text may end."),
+    Setting("seed", int, "Seed of the sampling noise.  [default: a new one]"),
 )
 LENGTH: Final = (
-    Setting("max_tokens", int, "Most tokens to generate."),
-    Setting("stop", str, "A text that ends the answer; repeatable.", many=True),
+    Setting("max_tokens", int, "Maximum number of tokens to generate."),
+    Setting("stop", str, "A string that ends the answer; can be repeated.", many=True),
 )
 PROMPT: Final = (
     Setting("system", str, "System message for the chat template."),
-    Setting("raw", bool, "Take the prompt as it is, without the chat template."),
+    Setting("raw", bool, "Use the prompt as it is, without the chat template."),
 )
 GENERATION: Final = (*LENGTH, *DRAFTING, *ACCEPTANCE, *SAMPLING, *PROMPT)
 
 
 def generation_options(function: _Function) -> _Function:
-    """Adds all options of GENERATION, in its order."""
+    """Add all options of GENERATION, in its order."""
     for setting in reversed(GENERATION):
         function = setting.decorate(function)
     return function
@@ -123,7 +124,7 @@ def generation_options(function: _Function) -> _Function:
 _DRAFT_MODEL_OPTION: Final = click.option(
     "--draft-model",
     metavar="NAME|FILE",
-    help="A second, smaller model that guesses.",
+    help="A second, smaller model that makes the guesses.",
 )
 _TARGET_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     click.option(
@@ -133,31 +134,31 @@ _TARGET_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         help=f"A catalogue name, a GGUF file, a model folder or a hub id.  [default: {DEFAULT_MODEL}]",
     ),
     click.option("--threads", type=int, help="Worker threads.  [default: one per core]"),
-    click.option("--context", type=int, help="Most tokens of prompt and answer.  [default: the model's own]"),
+    click.option("--context", type=int, help="Maximum tokens of prompt and answer.  [default: the model's]"),
     click.option(
         "--activations",
         type=click.Choice(["int8", "f32"]),
         default="int8",
         show_default=True,
-        help="How quantised weights meet their inputs; f32 is slow, for checks.",
+        help="Format of the inputs of quantised weights; f32 is slow, for checks.",
     ),
     click.option(
         "--cache",
         type=click.Choice(["f32", "f16"]),
         default="f32",
         show_default=True,
-        help="How keys and values are kept; f16 halves them, for long contexts.",
+        help="Format of keys and values; f16 takes half the memory, for long contexts.",
     ),
 )
 
 
 def target_options(function: _Function) -> _Function:
-    """Adds --model and how to load it."""
+    """Add --model and the options of loading it."""
     return _decorated(function, _TARGET_OPTIONS)
 
 
 def model_options(function: _Function) -> _Function:
-    """Adds --model, --draft-model and how to load them."""
+    """Add --model, --draft-model and the options of loading them."""
     model, *rest = _TARGET_OPTIONS
     return _decorated(function, (model, _DRAFT_MODEL_OPTION, *rest))
 
@@ -195,7 +196,7 @@ def _tuned_threads(model: str, draft_model: str) -> int | None:
 
 
 def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
-    """The second model, if one is named. Its context is its own: drafting ends where it is full."""
+    """The second model, if one is given. It has its own context; drafting ends when it is full."""
     if values["draft_model"] is None:
         return None
     from guessahead.model import load
@@ -211,7 +212,7 @@ def load_draft_model(values: Mapping[str, Any]) -> LanguageModel | None:
 def generation_arguments(
     values: Mapping[str, Any], draft_model: LanguageModel | None = None
 ) -> dict[str, Any]:
-    """Arguments for LanguageModel.generate: what was given, and nothing else."""
+    """Arguments for LanguageModel.generate: only the options that were given."""
     given = {setting.name: values[setting.name] for setting in GENERATION}
     arguments = {name: value for name, value in given.items() if value is not None and value != ()}
     if draft_model is not None:
@@ -220,7 +221,7 @@ def generation_arguments(
 
 
 def read_prompt(prompt: str, *, raw: bool) -> str:
-    """The prompt as given, or stdin for "-" (its last newline is dropped unless raw)."""
+    """The prompt as given, or stdin for "-" (its last newline is removed unless raw)."""
     if prompt == "-":
         data = sys.stdin.buffer.read()
         try:

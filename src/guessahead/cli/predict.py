@@ -1,4 +1,4 @@
-"""`guessahead predict`: what guessing will gain."""
+"""`guessahead predict`: the expected speed-up."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _GAMMAS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 
 
 @click.command("predict")
-@click.option("--alpha", type=float, help="How often a guess is right, from 0 to 1.")
+@click.option("--alpha", type=float, help="Probability that a guess is right, from 0 to 1.")
 @click.option("--gamma", type=click.IntRange(0, 63), help="Guesses per step.  [default: the best]")
 @click.option("--cost", type=float, help="c: time of one guess over that of a plain pass.  [default: 0]")
 @click.option(
     "--verify-curve",
     metavar="ROWS:V,...",
-    help="v: time of a pass of so many rows over that of one row.  [default: always 1]",
+    help="v: time of a pass of this many rows over that of one row.  [default: always 1]",
 )
 @click.option(
     "--from",
     "trace_file",
     type=click.Path(path_type=Path),
     metavar="TRACE.json",
-    help="Take alpha and the costs from what `generate --compare --trace` wrote.",
+    help="Read alpha and the costs from a file of `generate --compare --trace`.",
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.png|FILE.svg",
-    help="Also draw the table (needs the extra `plot`).",
+    help="Also draw the table (requires the extra `plot`).",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 @debug_option
 def command(trace_file: Path | None, plot: Path | None, as_json: bool, **values: Any) -> None:
-    """Say what guessing gains: tokens per pass, speed, the best gamma, the alpha it takes.
+    """Predict the effect of guessing: tokens per pass, speed, the best gamma, the alpha that is required.
 
     tau = (1 - alpha^(gamma+1)) / (1 - alpha), speed = tau / (gamma * c + v(gamma + 1)): Leviathan, Kalman,
-    Matias 2023. What you give with --from as well takes the place of what was measured.
+    Matias 2023. Options that are given with --from replace the measured values.
     """
     from guessahead.measure.formulas import best_gamma, forecast, grid
 
@@ -123,7 +123,7 @@ def _measured_lines(measured: Measured) -> list[tuple[str, str]]:
         )
     ]
     if not rising(measured.costs.v):
-        lines.append(("note", "the measured v falls somewhere: the machine was busy, take it with care"))
+        lines.append(("note", "v does not increase: the machine was busy, these figures are uncertain"))
     return lines
 
 
@@ -131,7 +131,7 @@ def _alpha(given: Forecast) -> str:
     if given.gamma == 0:
         return "nothing is guessed: plain decoding"
     if given.break_even is None:
-        return f"none: {given.gamma} guesses cost more than they can bring"
+        return f"none: {given.gamma} guesses cost more than they can gain"
     return f"alpha {given.break_even:.2f}: below it, gamma {given.gamma} is slower than plain decoding"
 
 
@@ -174,9 +174,7 @@ def _draw(table: Grid, given: Forecast, path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ParameterError(
-            "--plot needs matplotlib: install it, or guessahead with the extra `plot`"
-        ) from None
+        raise ParameterError("--plot needs matplotlib: pip install matplotlib") from None
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.add_subplot()
     markers = "osD^vP*Xh"

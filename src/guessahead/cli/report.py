@@ -1,4 +1,4 @@
-"""`guessahead report`: traces as a page."""
+"""`guessahead report`: an HTML page of traces."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from guessahead.errors import ParameterError
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("report.html"),
     show_default=True,
-    help="The page; a file of that name is replaced.",
+    help="The HTML file; an existing one is replaced.",
 )
 @debug_option
 def command(traces: tuple[Path, ...], output: Path) -> None:
-    """Make one HTML page of what `guessahead generate --trace TRACE.json` wrote.
+    """Make one HTML page of traces written by `guessahead generate --trace TRACE.json`.
 
-    It shows the text with every token marked by who guessed it, what was guessed and rejected at each place,
-    the steps over time, and the figures. Several traces stand side by side. The page needs no network and
-    nothing beside itself. A trace that was made with --compare also holds plain decoding's figures.
+    It shows the text with the source of every token, the accepted and rejected guesses at each position, the
+    steps over time, and the figures. Several traces are shown side by side. The page is one file and needs no
+    network. A trace made with --compare also has the figures of plain decoding.
     """
     from guessahead.report import read_trace, render
 

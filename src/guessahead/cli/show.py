@@ -1,4 +1,4 @@
-"""What a person sees: the streamed answer, its guessed tokens in colour, and the figures at the end."""
+"""The output for people: the streamed answer, its guessed tokens in colour, and the figures."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Answer:
         self._write(chunk.text)
 
     def finish(self) -> None:
-        """Write what was held back, and end the line."""
+        """Write the text that was held back, and end the line."""
         if self._last != "\n":
             self._write("\n")
 
     def _write(self, text: str, origin: str = TARGET) -> None:
         if text:
             self._last = text[-1]
-            # color=True: click would otherwise cut escape sequences out of a text that goes to a file.
+            # color=True: otherwise click would remove escape sequences from text that goes to a file.
             click.echo(self._marked(_printable(text), origin), nl=False, color=True)
 
     def _marked(self, text: str, origin: str) -> str:
-        """The text with a mark of its drafter; here without one."""
+        """The text with a mark of its drafter; without one in this class."""
         return text
 
 
@@ -74,7 +74,7 @@ class MarkedAnswer(Answer):
         super().finish()
 
     def legend(self) -> str:
-        """How many tokens of the answer each drafter guessed, in the colours or marks of the answer."""
+        """The number of tokens of each drafter, in the colours or marks of the answer."""
         parts = [f"the model {self._counts[TARGET]}"]
         parts += [self._marked(f"{origin} {self._counts[origin]}", origin) for origin in self._guessers()]
         return ", ".join(parts)
@@ -98,12 +98,12 @@ def colours(stream: object) -> bool:
 
 
 def styled(text: str, *, err: bool = False, bold: bool = False, dim: bool = False) -> str:
-    """`text`, bold or dim where the stream (stdout, or stderr) takes it."""
+    """`text`, bold or dim if the stream (stdout, or stderr) has colours."""
     return click.style(text, bold=bold, dim=dim) if colours(sys.stderr if err else sys.stdout) else text
 
 
 def print_figures(lines: Sequence[tuple[str, str]]) -> None:
-    """Labels and values, aligned, on stderr, under an empty line."""
+    """Print labels and values, aligned, on stderr after an empty line."""
     width = max(len(label) for label, _ in lines)
     click.echo(err=True)
     for label, value in lines:
@@ -121,11 +121,11 @@ def generation_figures(generation: Generation) -> list[tuple[str, str]]:
 
 
 def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
-    """What guessing did."""
+    """The figures of guessing."""
     lines = []
     if stats.drafter != "none":
         alpha = "-" if stats.alpha is None else f"{stats.alpha:.2f}"
-        gamma = "as it pays" if stats.gamma == "auto" else stats.gamma
+        gamma = stats.gamma
         counts = f"{stats.num_drafted} guessed, {stats.num_tested} tested, {stats.num_accepted} accepted"
         note = f"; {stats.note}" if stats.note else ""
         lines.append((stats.drafter, f"alpha {alpha}: {counts} (gamma {gamma}){note}"))
@@ -160,7 +160,7 @@ def comparison_figures(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def rate(tokens_per_second: float | None) -> str:
-    """Tokens per second for people; a dash where one token leaves nothing to measure."""
+    """Tokens per second as text; a dash if there was only one token."""
     return "-" if tokens_per_second is None else f"{tokens_per_second:.1f} tokens/s"
 
 
@@ -178,7 +178,7 @@ def _tokens(generation: Generation) -> tuple[str, str]:
 
 
 def _printable(text: str) -> str:
-    """The text as far as stdout can say it; a terminal is not given control characters to obey."""
+    """The text in the encoding of stdout, without control characters on a terminal."""
     if sys.stdout.isatty():
         text = text.translate(_CONTROLS)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

@@ -1,4 +1,4 @@
-"""`guessahead train`: make a draft head for a model."""
+"""`guessahead train`: training of a draft head for a model."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _TELL = 10.0  # seconds between two lines
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the head is written.  [default: where the drafter `head` looks for it]",
+    help="Folder of the head.  [default: the one of the drafter `head`]",
 )
 @click.option(
     "--tokens",
     type=click.IntRange(_LEAST_TOKENS),
     default=1_000_000,
     show_default=True,
-    help="How much the model writes to learn from, chats with itself.",
+    help="Number of tokens that the model writes as training data, in chats with itself.",
 )
 @click.option(
     "--file",
@@ -46,26 +46,30 @@ _TELL = 10.0  # seconds between two lines
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Learn from this text, too; repeatable.",
+    help="Also train on this text; can be repeated.",
 )
-@click.option("--only-files", is_flag=True, help="Learn from --file alone; the model writes nothing.")
+@click.option("--only-files", is_flag=True, help="Train on --file only; the model writes nothing.")
 @click.option(
-    "--epochs", type=click.FloatRange(0.1), default=5.0, show_default=True, help="How often all of it."
+    "--epochs",
+    type=click.FloatRange(0.1),
+    default=5.0,
+    show_default=True,
+    help="Passes over the data.",
 )
 @click.option(
     "--vocabulary",
     type=click.IntRange(32),
     default=8192,
     show_default=True,
-    help="Tokens that the head can guess: the most frequent ones.",
+    help="Size of the head's vocabulary: the most frequent tokens.",
 )
 @click.option("--guesses", type=click.IntRange(1, 8), default=3, show_default=True, help="Guesses ahead.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the texts and their hidden states are kept, some 5 KB per token for a small model, for this "
-    "run and later ones.  [default: in the user cache]",
+    help="Folder of the texts and their hidden states, some 5 KB per token for a small model; later runs use "
+    "it again.  [default: in the user cache]",
 )
 @click.option("--threads", type=click.IntRange(1), help="[default: all cores]")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -82,11 +86,11 @@ _TELL = 10.0  # seconds between two lines
 def command(
     model: str, output: Path | None, data: Path | None, speculators: Path | None, **values: Any
 ) -> None:
-    """Make a draft head: a small layer that guesses from the model's own hidden states.
+    """Train a draft head: a small layer that guesses from the model's own hidden states.
 
-    The model writes chats with itself, and the head learns to predict them. With each test on texts it has
-    not seen, the head and a checkpoint are written: interrupt whenever you like, and run the same command to
-    go on. Where the head is ready, the default drafter uses it. Needs torch (pip install torch).
+    The model writes chats with itself, and the head learns to predict them. With each test on held-out texts,
+    the head and a checkpoint are saved: you can interrupt at any time and run the same command to continue.
+    The default drafter uses the head as soon as it is saved. Requires torch (pip install torch).
     """
     from guessahead.files import cache_dir
     from guessahead.heads.files import heads_dir
@@ -141,7 +145,7 @@ def _learn(
 
 
 def _writing(wanted: int) -> Callable[[int], None]:
-    """A callback that shows how far the writing is."""
+    """A callback that shows the progress of writing."""
     began, told = perf_counter(), -_TELL
 
     def tell(tokens: int) -> None:

@@ -27,43 +27,52 @@ _Bar = Callable[[str], Callable[[int, int], None]]
 
 @click.command("tune")
 @click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, metavar="NAME|FILE")
-@click.option("--draft-model", metavar="NAME|FILE", help="A second, smaller model to try as a drafter.")
+@click.option("--draft-model", metavar="NAME|FILE", help="A second, smaller model to try as draft model.")
 @click.option(
     "--prompts",
     type=click.Path(path_type=Path),
     metavar="FILE.jsonl",
-    help="Prompts like yours: lines with id, category and prompt.  [default: a mixture]",
+    help="Prompts similar to yours: lines with id, category and prompt.  [default: a mixture]",
 )
-@click.option("--num-prompts", type=click.IntRange(1), default=6, show_default=True, help="How many of them.")
-@click.option("--max-tokens", type=click.IntRange(4), default=64, show_default=True, help="Of each answer.")
+@click.option("--num-prompts", type=click.IntRange(1), default=6, show_default=True, help="How many.")
 @click.option(
-    "--drafter", "drafters", multiple=True, help="Try only this one; repeatable.  [default: all but self-*]"
+    "--max-tokens",
+    type=click.IntRange(4),
+    default=64,
+    show_default=True,
+    help="Tokens per answer.",
+)
+@click.option(
+    "--drafter",
+    "drafters",
+    multiple=True,
+    help="Try this one; can be repeated.  [default: all but self-*]",
 )
 @click.option(
     "--gamma", type=click.IntRange(1, 63), default=8, show_default=True, help="Largest draft tried."
 )
-@click.option("--threads", type=click.IntRange(1), help="Take so many.  [default: try some]")
+@click.option("--threads", type=click.IntRange(1), help="Use this number.  [default: try some]")
 @click.option("--show", is_flag=True, help="Print the saved setting; measure nothing.")
 @click.option("--forget", is_flag=True, help="Remove the saved setting; measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @debug_option
 def command(model: str, draft_model: str | None, show: bool, forget: bool, **values: Any) -> None:
-    """Find the best setting for a model on this machine, and keep it as the default from now on.
+    """Find the best setting for a model on this machine, and save it as the default.
 
-    Measures what passes and guesses cost, how often each drafter is right about the model's own answers, and
-    with how many threads the model is fastest. `generate` and `chat` then take drafter, threads and the
-    largest draft from it unless told otherwise. No setting changes any text. The file is tuned.json in the
-    user cache; GUESSAHEAD_TUNED names another one.
+    Measures the costs of passes and guesses, how often each drafter is right on the model's own answers, and
+    the fastest number of threads. `generate` and `chat` then use the drafter, the threads and the maximum
+    draft from it by default. No setting changes any text. The file is tuned.json in the user cache;
+    GUESSAHEAD_TUNED sets another path.
     """
     from guessahead.controller import saved as tuned
     from guessahead.models.load import identity
 
     names = identity(model), None if draft_model is None else identity(draft_model)
     if show and forget:
-        raise ParameterError("--show and --forget contradict each other")
+        raise ParameterError("--show and --forget cannot be used together")
     if forget:
         there = tuned.forget(*names)
-        click.echo("forgotten" if there else "nothing was saved", err=True)
+        click.echo("removed" if there else "nothing was saved", err=True)
         return
     setting = tuned.load(*names)
     candidates: Sequence[Candidate] = ()
@@ -111,7 +120,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
 
 
 def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
-    """(name, prompt), spread over the file, so that every kind of prompt is among them."""
+    """Prompts as (name, prompt), spread over the file, so that all its categories occur."""
     from guessahead.measure.bench.workload import default_tasks, read_tasks
 
     tasks = default_tasks() if path is None else read_tasks(path)
@@ -121,7 +130,7 @@ def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
 
 
 def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassTimes, int]:
-    """The model with the number of threads that makes one-row passes fastest."""
+    """The model with the number of threads for which one-row passes are fastest."""
     from guessahead.engines.machine import usable_cores
     from guessahead.measure.costs import measure_passes
     from guessahead.model import load
@@ -150,7 +159,7 @@ def _candidates(
 
     answers: list[Answer] = plain_answers(lm, prompts, values["max_tokens"], bar("plain answers"))
     if not answers:
-        raise PromptError("no prompt had an answer of two tokens: there is nothing to guess in them")
+        raise PromptError("no answer had two tokens or more, so there is nothing to guess")
     found = []
     for name in values["drafters"] or _usual_drafters(draft_model is not None):
         kind = registry.find(name)
@@ -171,7 +180,7 @@ def _candidates(
 
 
 def _usual_drafters(with_model: bool) -> list[str]:
-    """All but those that lack their model, and those that would write a copy of the target into the cache."""
+    """All drafters that can run and that do not write a copy of the target into the cache."""
     from guessahead.drafters import registry
     from guessahead.drafters.self_draft import SelfDraft
 
@@ -188,10 +197,10 @@ def _print(setting: Tuned, candidates: Sequence[Candidate]) -> None:
     click.echo(f"threads   {setting.threads}: {setting.plain_tokens_per_second:.1f} tokens/s plain; {curve}")
     for each in candidates:
         if each.found is None or each.costs is None or each.expected is None:
-            click.echo(f"{each.drafter}: left out ({each.problem})")
+            click.echo(f"{each.drafter}: not measured ({each.problem})")
             continue
         alpha = "-" if each.found.alpha is None else f"{each.found.alpha:.2f}"
-        hope = f"speed-up {each.expected.speedup:.2f} with at most {each.expected.gamma} guesses a step"
+        hope = f"speed-up {each.expected.speedup:.2f} with at most {each.expected.gamma} guesses per step"
         click.echo(
             f"{each.drafter}: alpha {alpha}, guesses in {each.found.share:.0%}, c {each.costs.c:.3f}, {hope}"
         )
@@ -199,5 +208,5 @@ def _print(setting: Tuned, candidates: Sequence[Candidate]) -> None:
         click.echo("drafter   none: guessing does not pay for this model and these prompts")
         return
     hope = f"speed-up {setting.speedup:.2f} expected"
-    click.echo(f"drafter   {setting.drafter}, {setting.gamma} guesses a step, were they fixed: {hope}")
-    click.echo(f"draft     at most {setting.max_draft} guesses a step can pay here")
+    click.echo(f"drafter   {setting.drafter}, with {setting.gamma} guesses per step: {hope}")
+    click.echo(f"draft     at most {setting.max_draft} guesses per step can pay on this machine")

@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused(tiny: TinyModel, arguments: tuple[str, ...], 
 def test_options_before_a_sub_command_are_refused(tiny: TinyModel) -> None:
     result = run("bench", "-m", str(tiny.path), "passes")
     assert result.exit_code == 2
-    assert "belongs behind 'passes'" in result.stderr
+    assert "must come after 'passes'" in result.stderr
 
 
 @pytest.mark.parametrize(
