@@ -120,6 +120,6 @@ def test_the_controllers_reasons() -> None:
     steps = parse_trace(document(["a"], made), "x").steps
     assert [step.reasons for step in steps] == [
         ("nothing guessed: too early",),
-        ("suffix: asked", "1 of 3 guesses found were worth a row"),
+        ("suffix: asked", "1 of 3 guesses were verified"),
         (),
     ]

@@ -153,7 +153,7 @@ class Silent:
 def test_a_model_without_a_usable_template_is_refused(lm: ga.LanguageModel) -> None:
     with pytest.raises(ModelError, match="no chat template"):
         Frame.of(None, lm.tokenizer)
-    with pytest.raises(ModelError, match="does not show what the user says"):
+    with pytest.raises(ModelError, match="does not contain the user's text"):
         Frame.of(Silent(), lm.tokenizer)  # type: ignore[arg-type]
 
 

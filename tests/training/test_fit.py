@@ -169,9 +169,9 @@ def test_files_of_the_user(lm: ga.LanguageModel, target: Target, tmp_path: Path)
     [path] = run.read_files(lm, target, tmp_path / "data", [text])
     assert run.read_files(lm, target, tmp_path / "data", [text]) == [path]
     places = run.Places(tmp_path, tmp_path / "head")
-    with pytest.raises(ParameterError, match="too little text to learn from"):
+    with pytest.raises(ParameterError, match="too little text to train on"):
         run.prepare(target, [path], places, RECIPE, VOCAB)
-    for content, problem in ((b"\xff\xfe\x00", "not a text file"), (b"a", "too short to learn from")):
+    for content, problem in ((b"\xff\xfe\x00", "not a text file"), (b"a", "too short to train on")):
         text.write_bytes(content)
         with pytest.raises(ParameterError, match=problem):
             run.read_files(lm, target, tmp_path / "data", [text])
@@ -183,7 +183,7 @@ def test_too_little_text_is_refused_and_not_waited_for(
     target: Target, shards: list[Path], tmp_path: Path
 ) -> None:
     """Less than one step takes."""
-    with pytest.raises(ParameterError, match="too little text to learn from"):
+    with pytest.raises(ParameterError, match="too little text to train on"):
         run.prepare(target, shards, run.Places(tmp_path, tmp_path), replace(RECIPE, batch=10_000), VOCAB)
 
 
@@ -201,9 +201,9 @@ def test_most_frequent() -> None:
 
 
 def test_targets_of_which_no_head_is_made(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="heads are made for 4 and more"):
+    with pytest.raises(ModelError, match="a head requires 4 or more"):
         run.fused_layers(3)
-    with pytest.raises(ModelError, match="which bend their logits"):
+    with pytest.raises(ModelError, match="which transform their logits"):
         Target.load(tiny_gguf(tmp_path / "m.gguf", "gemma2", format="F32").path)
 
 

@@ -144,6 +144,6 @@ def test_no_shard_is_made_twice(tmp_path: Path) -> None:
 
 def test_shards_of_another_origin_are_refused(tmp_path: Path) -> None:
     assert list(Store(tmp_path, "a model").fill(1, Maker())) == [0]
-    with pytest.raises(ModelError, match="made with another model or other layers; take a new folder"):
+    with pytest.raises(ModelError, match="made with another model or other layers; use a new folder"):
         Store(tmp_path, "another model").present()
     assert np.array_equal(read(Store(tmp_path, "a model").present()[0]).starts, [0, 5, 9])

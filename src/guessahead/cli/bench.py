@@ -103,8 +103,8 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
         name: shared | drafters.arguments_of(name, lm, draft_model)
         for name in dict.fromkeys((drafters.PLAIN, *chosen))
     }
-    by_chance = values["sampled"] and values["acceptance"] == REJECTION
-    sampled = drafters.sampled_drafters(variants, lm, draft_model) if by_chance else frozenset[str]()
+    by_rejection = values["sampled"] and values["acceptance"] == REJECTION
+    sampled = drafters.sampled_drafters(variants, lm, draft_model) if by_rejection else frozenset[str]()
     most = 1 + (MAX_NODES if values["gamma"] is None else values["gamma"])
     rows = [m for m in range(1, most + 1) if m in DEFAULT_ROWS or m == most]
     at = min(_CONTEXT_OF_V, lm.info.context_length // 2)

@@ -1,10 +1,10 @@
-"""Traces as a page: who guessed what, what was kept, and what it gained.
+"""Reports: traces as an HTML page that shows every guess, its drafter, and the gain.
 
-trace.py    the file that `guessahead generate --trace` writes, and reading it back
-tokens.py   tokens to text and to HTML, however hostile
+trace.py    the trace file of `guessahead generate --trace`: writing and reading
+tokens.py   tokens to text and to safe HTML
 tables.py   the figures
 charts.py   steps and progress as SVG
-page.py     one self-contained page; style.css and script.js go into it
+page.py     the self-contained page, with style.css and script.js in it
 """
 
 from guessahead.report.page import render

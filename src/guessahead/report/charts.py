@@ -1,6 +1,6 @@
-"""Steps and progress over time as SVG: a few paths, however many steps there are.
+"""The charts of steps and progress over time, as SVG with few paths for any number of steps.
 
-x is the time after the first token. Nothing is styled in here: classes are, in style.css.
+x is the time after the first token. The style of all classes is in style.css.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _PIXELS_PER_STEP = 6
 
 
 def timeline(trace: Trace, index: int, known: Sequence[str]) -> str:
-    """One bar per step, as wide as it took: tokens that it gave upwards, wrong guesses downwards.
+    """One bar per step, its width the time of the step: emitted tokens upwards, wrong guesses downwards.
 
-    index: of the trace on the page. known: all guessers of the page.
+    index: of the trace on the page. known: all drafters of the page.
     """
     steps = trace.later_steps
     edges = _edges(steps)
@@ -35,7 +35,7 @@ def timeline(trace: Trace, index: int, known: Sequence[str]) -> str:
     paths: dict[str, list[str]] = defaultdict(list)
     for step, num_wrong, left, right in zip(steps, wrong, edges[:-1], edges[1:], strict=True):
         x, size = left * scale, (right - left) * scale * 0.9
-        # The model's own token at the bottom, the accepted guesses on top of it.
+        # The model's own token at the bottom, the accepted guesses above it.
         stack = sorted(step.origins, key=lambda origin: origin != TARGET)
         for level, origin in enumerate(stack, start=1):
             paths[style_of(origin, known)].append(_box(x, axis - level * unit, size, unit * 0.9))
@@ -43,7 +43,7 @@ def timeline(trace: Trace, index: int, known: Sequence[str]) -> str:
             paths["w"].append(_box(x, axis + unit * 0.1, size, num_wrong * unit))
     drawn = "".join(f'<path class="f {name}" d="{"".join(boxes)}"/>' for name, boxes in paths.items())
     label = f"{len(steps)} steps in {edges[-1]:.2f} seconds. Arrow keys go from step to step."
-    # A hundred or so steps fit; for more, the chart is wider than its frame, which scrolls.
+    # About a hundred steps fit; with more, the chart is wider than its frame, which scrolls.
     shown = f"{width}" if width > _MIN_WIDTH else "100%"
     return (
         f'<div class="scroll"><svg class="timeline" id="steps-{index}" data-trace="{index}" tabindex="0" '
@@ -56,7 +56,7 @@ def timeline(trace: Trace, index: int, known: Sequence[str]) -> str:
 
 
 def progress(trace: Trace) -> str:
-    """Tokens over time, and plain decoding's line beside it where its speed is known."""
+    """Tokens over time, and the line of plain decoding if its speed is known."""
     steps = trace.later_steps
     edges = _edges(steps)
     if not steps or edges[-1] <= 0.0:
@@ -89,7 +89,7 @@ def progress(trace: Trace) -> str:
 
 
 def _edges(steps: Sequence[Step]) -> list[float]:
-    """Where each step begins, and where the last one ends, in seconds."""
+    """The beginning of each step and the end of the last one, in seconds."""
     edges = [0.0]
     for step in steps:
         edges.append(edges[-1] + step.seconds.total)

@@ -1,4 +1,4 @@
-"""What a trace tells of acceptance and costs: alpha, c and v(m) as they were."""
+"""Acceptance and costs measured in a trace: alpha, c and v(m)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a trace tells: alpha, the costs, and what was reached, if known.
+    """The measurements in a trace: alpha, the costs, and tau and speed-up, if known.
 
-    share: the part of the steps that guessed. mean_draft: guesses in one of those.
+    share: of the steps with guesses. mean_draft: mean number of guesses in them.
     """
 
     alpha: float
@@ -29,15 +29,15 @@ class Measured:
 
 
 def from_trace(trace: Trace) -> Measured:
-    """alpha, c and v(m) as they were in a trace.
+    """alpha, c and v(m) of a trace.
 
-    The time of a one-row pass is plain decoding's where the trace holds it (--compare), else that of the
-    steps that guessed nothing. Raises ParameterError where neither is there, or nothing was guessed.
+    The time of a one-row pass is plain decoding's if the trace has it (--compare), else that of the steps
+    without guesses. Raises ParameterError if there is neither, or there are no guesses.
     """
     drafting = [step for step in trace.later_steps if step.guesses]
     alpha = trace.stats.get("alpha")
     if not drafting or not isinstance(alpha, int | float):
-        raise ParameterError(f"{trace.name} has no step that guessed anything: there is no alpha in it")
+        raise ParameterError(f"{trace.name} has no step with guesses, so it has no alpha")
     one_row = _one_row_seconds(trace)
     by_rows: dict[int, list[float]] = {}
     for step in trace.later_steps:
@@ -67,6 +67,6 @@ def _one_row_seconds(trace: Trace) -> float:
     plain = [step.seconds.forward for step in trace.later_steps if step.num_rows == 1]
     if not plain or median(plain) <= 0:
         raise ParameterError(
-            f"{trace.name} does not tell what a plain pass takes: make the trace with --compare"
+            f"{trace.name} does not have the time of a plain pass: make the trace with --compare"
         )
     return median(plain)

@@ -1,7 +1,7 @@
-"""The page: one file that needs nothing else, neither a network nor a server.
+"""The page: one self-contained file, which needs no network and no server.
 
-Its content security policy forbids everything but the style and the script that are part of it, named by
-their hashes. Text of tokens is only ever text: escaped here, `textContent` in the script.
+Its content security policy allows only its own style and script, by their hashes. Text of tokens is always
+inserted as text: escaped here, as `textContent` in the script.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guessahead.report.trace import Step, Trace
 
 
 def render(traces: Sequence[Trace]) -> str:
-    """The whole page, HTML. Several traces stand side by side. Raises ParameterError if there is none."""
+    """The complete page as HTML, several traces side by side. Raises ParameterError if there is none."""
     if not traces:
         raise ParameterError("a report needs at least one trace")
     style, script = _asset("style.css"), _asset("script.js")
@@ -46,9 +46,9 @@ def render(traces: Sequence[Trace]) -> str:
 
 
 _INTRODUCTION = (
-    "<p>Every token below is the model's own choice. Marked ones were guessed beforehand and found right in "
-    "a pass that checked several at once.</p>"
-    '<p class="screen">Point at a token, or go into the text with the tab key and on with the arrow keys '
+    "<p>Every token below is the model's own choice. Marked tokens were guessed, and accepted in a pass that "
+    "checked several at once.</p>"
+    '<p class="screen">Point at a token, or enter the text with the tab key and move with the arrow keys '
     "(<kbd>←</kbd> <kbd>→</kbd> token, <kbd>↑</kbd> <kbd>↓</kbd> step, <kbd>Home</kbd>, <kbd>End</kbd>), "
     "to see what was guessed there. <kbd>Esc</kbd> closes the panel.</p>"
 )
@@ -67,8 +67,8 @@ def _section(trace: Trace, index: int, known: Sequence[str]) -> str:
     )
     steps = charts.timeline(trace, index, known)
     timeline = (
-        f"<h3>Steps</h3><p>Width: time. Upwards: tokens that a step gave. Downwards: guesses that it did "
-        f"not keep.</p>{steps}<h3>Progress</h3>{charts.progress(trace)}"
+        f"<h3>Steps</h3><p>Width: time. Upwards: emitted tokens. Downwards: rejected "
+        f"guesses.</p>{steps}<h3>Progress</h3>{charts.progress(trace)}"
         if steps
         else ""
     )
@@ -85,7 +85,7 @@ def _section(trace: Trace, index: int, known: Sequence[str]) -> str:
 
 
 def _data(trace: Trace) -> dict[str, Any]:
-    """What the script needs: names, texts by token number, and the steps. See `expand` in script.js."""
+    """The data of the script: names, texts by token number, and the steps. See `expand` in script.js."""
     used = sorted({token for step in trace.steps for token in (*step.guesses, *step.token_ids)})
     number = {token: index for index, token in enumerate(used)}
     names = [tokens.TARGET, *tokens.guessers([trace])]
@@ -126,6 +126,6 @@ def _digest(text: str) -> str:
 
 
 def _embedded(data: object) -> str:
-    """JSON that no HTML parser can see an end tag or a comment in: ASCII, without <, > and &."""
+    """JSON that is safe inside HTML: ASCII, without <, > and &."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""The figures of traces as HTML tables. What was not measured is a dash."""
+"""The figures of traces as HTML tables. A dash = not measured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def figures(traces: Sequence[Trace]) -> str:
 
 
 def legend(trace: Trace, known: Sequence[str]) -> str:
-    """Who wrote how many tokens, each in its style. known: all guessers of the page."""
+    """The number of tokens by source, each in its style. known: all drafters of the page."""
     origins = [origin for step in trace.steps for origin in step.origins]
     entries = [_swatch("m", "the model itself", origins.count(TARGET))]
     entries += [
@@ -37,12 +37,12 @@ def legend(trace: Trace, known: Sequence[str]) -> str:
     ]
     num_corrections = sum(step.kind == "correction" for step in trace.steps)
     if num_corrections:
-        entries.append(_swatch("m c", "of these, in place of a wrong guess", num_corrections))
+        entries.append(_swatch("m c", "corrections of wrong guesses, included above", num_corrections))
     return f'<ul class="legend">{"".join(entries)}</ul>'
 
 
 def accepted_lengths(trace: Trace) -> str:
-    """Histogram: how many guesses a step got right."""
+    """Histogram of the accepted guesses per step."""
     counts = _counts(trace.stats, "accepted_lengths")
     rows = []
     for low, high in [(0, 1), *_ranges(len(counts))]:
@@ -52,7 +52,7 @@ def accepted_lengths(trace: Trace) -> str:
 
 
 def acceptance_by_position(trace: Trace) -> str:
-    """Accepted over tested, guess by guess."""
+    """Accepted / tested guesses, by position in the draft."""
     tested, accepted = (_counts(trace.stats, key) for key in ("tested_at", "accepted_at"))
     rows = []
     for low, high in _ranges(min(len(tested), len(accepted)) + 1):
@@ -78,11 +78,11 @@ def _range(low: int, high: int) -> str:
 
 
 def time_split(trace: Trace) -> str:
-    """Where the time after the first token went."""
+    """The parts of the time after the first token."""
     parts = [
         ("guessing", number(trace.stats, "propose_seconds")),
         ("checking", number(trace.stats, "forward_seconds")),
-        ("all else", number(trace.stats, "rest_seconds")),
+        ("rest", number(trace.stats, "rest_seconds")),
     ]
     known = [(label, seconds) for label, seconds in parts if seconds is not None]
     total = sum(seconds for _, seconds in known)
@@ -155,7 +155,7 @@ def _stat(key: str, form: str) -> Callable[[Trace], str]:
 
 
 def _drafter(trace: Trace) -> str:
-    return f"{trace.drafter}, {'as it pays' if trace.gamma == 'auto' else f'at most {trace.gamma} a step'}"
+    return f"{trace.drafter}, gamma {trace.gamma}"
 
 
 def _guesses(trace: Trace) -> str:
@@ -189,26 +189,26 @@ def _passes_saved(trace: Trace) -> str:
 
 _FIGURES: tuple[tuple[str, str, Callable[[Trace], str]], ...] = (
     ("model", "", lambda trace: trace.model),
-    ("guessed by", "", _drafter),
+    ("drafter", "", _drafter),
     ("tokens", "of the answer", lambda trace: f"{trace.num_tokens}"),
     ("prompt", "", lambda trace: f"{len(trace.prompt_token_ids)} tokens"),
     ("ended by", "", lambda trace: trace.finish_reason),
-    ("guesses", "those behind a wrong one are not tested", _guesses),
+    ("guesses", "those after a wrong one are not tested", _guesses),
     ("alpha", "accepted / tested guesses", _stat("alpha", "{:.2f}")),
     (
         "tau",
         "tokens per pass; plain decoding has 1",
         lambda trace: _pair(number(trace.stats, "tau"), trace.predicted_tau),
     ),
-    ("passes saved", "passes that plain decoding would have needed on top", _passes_saved),
+    ("passes saved", "additional passes of plain decoding", _passes_saved),
     ("speed", "after the first token", _stat("tokens_per_second", "{:.1f} tokens/s")),
-    ("plain decoding", "the same request, nothing guessed", _plain_rate),
+    ("plain decoding", "the same request without guesses", _plain_rate),
     (
         "speed-up",
         "over plain decoding",
         lambda trace: _pair(number(trace.comparison, "ratio"), number(trace.comparison, "predicted_ratio")),
     ),
-    ("costs", "of a guess and of a checking pass, in plain passes", _costs),
+    ("costs", "of a guess and of a verifying pass, in plain passes", _costs),
     ("same text", "as plain decoding", _same_text),
     ("memory", "weights read in passes", _stat("gb_per_second", "{:.1f} GB/s")),
     (

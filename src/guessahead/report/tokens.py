@@ -1,7 +1,7 @@
 """Tokens as text and as HTML.
 
-A token is whatever bytes a model learned: half a character, markup, control characters. Here it becomes
-text that shows what it is, and HTML that cannot be anything but that text.
+A token can be any bytes: half a character, markup, control characters. Here it becomes readable text, and
+HTML that shows exactly that text.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from guessahead.report.trace import Step, Trace
 
 TARGET: Final = "target"
 NUM_STYLES: Final = 5
-"""Guessers that style.css tells apart; more of them share styles, in turn."""
+"""Number of drafters with different styles in style.css; further ones reuse them."""
 
 _STEPS_PER_BLOCK: Final = 24
-# Control characters are shown as their pictures (U+2400...), and none of them reaches the page.
+# Control characters are replaced by their pictures (U+2400...), so none is on the page.
 _PICTURES: Final = (
     {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
     | {127: "\u2421"}
@@ -29,7 +29,7 @@ _PICTURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How one emitted token appears. text: "" for a token that ends within a character."""
+    """The appearance of one emitted token. text: "" for a token that ends within a character."""
 
     text: str
     is_control: bool
@@ -41,7 +41,7 @@ def visible(text: str) -> str:
 
 
 def spell(trace: Trace, token_id: int) -> str:
-    """One token by itself: its text, or its bytes where they are no text."""
+    """One token by itself: its text, or its bytes if they are not text."""
     data = trace.pieces[token_id]
     try:
         return visible(data.decode())
@@ -62,7 +62,7 @@ def shown_tokens(trace: Trace, token_ids: Sequence[int]) -> Iterator[Shown]:
 
 
 def guessers(traces: Sequence[Trace]) -> list[str]:
-    """Who guessed anything, in order of appearance; the place in this list decides the style."""
+    """All drafters with accepted or rejected guesses, in order of appearance; the index decides the style."""
     names: dict[str, None] = {}
     for step in (step for trace in traces for step in trace.steps):
         names |= dict.fromkeys(step.guessers)
@@ -76,9 +76,9 @@ def style_of(origin: str, known: Sequence[str]) -> str:
 
 
 def text_html(trace: Trace, known: Sequence[str]) -> str:
-    """The answer as blocks of steps of tokens. The first token can be reached by the tab key.
+    """The answer as blocks of steps of tokens. The tab key moves to the first token.
 
-    known: all guessers of the page.
+    known: all drafters of the page.
     """
     every = [token_id for step in trace.steps for token_id in step.token_ids]
     shown = shown_tokens(trace, every)

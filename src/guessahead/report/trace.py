@@ -1,13 +1,13 @@
 """The trace file: written by `guessahead generate --trace`, read by `report` and `predict --from`.
 
-A JSON object. Names are stable; `version` counts incompatible changes, and unknown names are left alone.
+A JSON object. Its keys are stable; `version` counts incompatible changes, and unknown keys are ignored.
 
 version: 1.
 model, drafter, gamma, seed, prompt_token_ids, finish_reason, steps: see guessahead.core.trace.
 tokens: the text of every token that occurs, by id. A token whose bytes are not text on their own (a part of
     a character) is {"hex": "e29c"} instead.
-control_token_ids: those of them that are no text but marks of the model (they appear by name in `tokens`).
-stats: guessahead.core.stats.Stats.to_dict(). predicted_tau: what independent guesses would give, or null.
+control_token_ids: the ids of control tokens (`tokens` has their names).
+stats: guessahead.core.stats.Stats.to_dict(). predicted_tau: tau of independent guesses, or null.
 plain, comparison: null, or with --compare the statistics of plain decoding (as in `stats`), and
     guessahead.measure.bench.comparison.Comparison.to_dict().
 """
@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where the time of a step went."""
+    """The parts of the time of a step."""
 
     propose: float
     forward: float
@@ -50,9 +50,9 @@ class Seconds:
 class Step:
     """One step. guesses, parents, guessers, confidence: of the draft, node by node (parent -1: the text).
 
-    path: accepted nodes. token_ids, origins: what was emitted, and who guessed it.
-    num_committed_rows: rows of the pass that were no guesses.
-    reasons: why the controller guessed so much, for people; empty where the length was fixed.
+    path: accepted nodes. token_ids, origins: the emitted tokens, and the drafter of each.
+    num_committed_rows: rows of the pass that were not guesses.
+    reasons: the controller's reasons, as text; empty if the length was fixed.
     """
 
     guesses: tuple[int, ...]
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace that was read and checked. name: for headings. pieces: the bytes of each token.
+    """A trace, read and validated. name: for headings. pieces: the bytes of each token.
 
     stats, plain, comparison: as written; a figure that is missing there is unknown.
     """
@@ -106,7 +106,7 @@ class Trace:
 def trace_document(
     lm: LanguageModel, generation: Generation, comparison: Comparison | None = None
 ) -> dict[str, Any]:
-    """The trace file's content. Raises ParameterError for a generation that was made without trace=True."""
+    """The content of a trace file. Raises ParameterError for a generation without trace=True."""
     from guessahead.measure.bench.comparison import predicted_tau
 
     if generation.trace is None:
@@ -175,12 +175,12 @@ def parse_trace(document: object, name: str) -> Trace:
 
 
 class _Reader:
-    """Takes values out of a document, each of the type it must have."""
+    """Reads values from a document and checks their types."""
 
     def __init__(self, document: object, name: str) -> None:
         self._name = name
         if not isinstance(document, dict) or "steps" not in document:
-            self.fail("is not a trace as `guessahead generate --trace` writes it")
+            self.fail("is not a trace of `guessahead generate --trace`")
 
     def fail(self, what: str) -> None:
         raise ParameterError(f"{self._name} {what}")
@@ -243,7 +243,7 @@ class _Reader:
         return default if missing else self.items(holder, key, kind)
 
     def _check(self, step: Step) -> None:
-        """What the page indexes with must be inside of what it indexes."""
+        """Check that all indices that the page uses are in range."""
         num_guesses = len(step.guesses)
         right = (
             step.kind in KINDS
@@ -269,7 +269,7 @@ class _Reader:
 
 
 def _reasons(why: object) -> tuple[str, ...]:
-    """The controller's notes as sentences; whatever is not as expected in them is left out."""
+    """The controller's reasons as sentences; unexpected values are ignored."""
     if not isinstance(why, dict):
         return ()
     reasons = [f"nothing guessed: {why['plain']}"] if isinstance(why.get("plain"), str) else []
@@ -279,7 +279,7 @@ def _reasons(why: object) -> tuple[str, ...]:
             reasons.append(f"{member.get('drafter')}: {member['decision']}")
     if isinstance(candidates, list) and candidates:
         num_chosen = sum(isinstance(each, dict) and each.get("chosen") is True for each in candidates)
-        reasons.append(f"{num_chosen} of {len(candidates)} guesses found were worth a row")
+        reasons.append(f"{num_chosen} of {len(candidates)} guesses were verified")
     return tuple(reasons)
 
 

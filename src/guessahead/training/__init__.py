@@ -1,9 +1,9 @@
-"""A draft head for any model, distilled from the model itself.
+"""Training of a draft head for any model, by distillation from the model itself.
 
     chats.py     the model writes chats: user turns and answers
-    batch.py     many texts at once through the native engine, hidden states kept
-    shards.py    what was written, on disk, for this run and later ones
-    target.py    what of the model's own weights a head is trained with
+    batch.py     many texts at once through the native engine, with their hidden states
+    shards.py    these texts on disk, for this run and later ones
+    target.py    the model's own weights that training needs
     data.py      shards -> batches (torch is needed from here on)
     network.py   the head as a torch module
     fit.py       training, with progress and agreement on held-out text

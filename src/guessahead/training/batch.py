@@ -1,8 +1,8 @@
-"""Many texts at once through one engine, each written by a coroutine, with the hidden states of all tokens.
+"""Generation of many texts at once through one engine, with the hidden states of all tokens.
 
-A coroutine yields a `WritingRequest` (append these tokens, then choose up to so many) and is sent the tokens
-that were chosen. As rows are independent, each hidden state is to the bit the one that a drafter sees when
-the same text is generated alone.
+Each text is written by a coroutine that yields `WritingRequest`s (append these tokens, then choose up to
+max_tokens) and is sent the chosen tokens. Because rows are independent, each hidden state has the same bits
+as if the text were generated alone.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ Bfloat16 = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, slots=True)
 class WritingRequest:
-    """What a text needs next.
+    """The next tokens of a text.
 
-    append: tokens to put in. max_tokens: most tokens to choose after them; 0 = none. stop_ids: a token that
-        ends the choosing (it is kept). answer: whether what is chosen is an answer of the model.
+    append: tokens to append. max_tokens: maximum tokens to choose after them; 0 = none.
+    stop_ids: tokens that end the choosing (they are kept).
+    answer: whether the chosen tokens are an answer of the model.
     """
 
     append: Int32
@@ -52,7 +53,7 @@ class Text:
     """A finished text.
 
     token_ids: int32[n]. answer: bool[n], which tokens the model chose as parts of an answer.
-    hidden: bfloat16[n, layers, width]; the last token's are missing where it was never read (n - 1 rows).
+    hidden: bfloat16[n, layers, width]; those of the last token are missing if it was not read (n - 1 rows).
     """
 
     token_ids: Int32
@@ -61,7 +62,7 @@ class Text:
 
 
 def write(engine: Engine, writings: Iterable[Writing], layers: tuple[int, ...], slots: int) -> Iterator[Text]:
-    """Run `slots` writings at a time until there are no more; texts in the order in which they end."""
+    """Run `slots` writings at a time until all are done; yields texts in the order in which they end."""
     waiting = iter(writings)
     running: list[_Slot] = []
     while True:
@@ -81,7 +82,7 @@ def write(engine: Engine, writings: Iterable[Writing], layers: tuple[int, ...], 
 
 
 class _Slot:
-    """One running text: a step for each thing that is asked, all on one sequence."""
+    """One running text: a generation for each of its requests, all on one sequence."""
 
     def __init__(self, engine: Engine, writing: Writing, layers: tuple[int, ...]) -> None:
         self._info, self._writing = engine.info, writing
@@ -100,9 +101,9 @@ class _Slot:
         return self.step is None
 
     def take(self, chunk: Chunk) -> None:
-        """What the last step chose."""
+        """Take the tokens that the last step chose."""
         request = self._request
-        if request.max_tokens == 0:  # it was only to be read
+        if request.max_tokens == 0:  # the tokens were only to be read
             self._next(np.empty(0, np.int32))
             return
         self._tokens += chunk.token_ids
@@ -120,7 +121,7 @@ class _Slot:
         return Text(np.array(self._tokens, np.int32), np.array(self._answer), np.concatenate(states))
 
     def _next(self, chosen: Int32 | None) -> None:
-        """On to what is asked next, or the end."""
+        """Continue with the next request, or end."""
         self._num_chosen = 0
         try:
             request = next(self._writing) if chosen is None else self._writing.send(chosen)
@@ -140,9 +141,9 @@ class _Slot:
 
 
 def _loops(tokens: list[int]) -> bool:
-    """Whether the text goes in circles: its last tokens are the same four times over, 24 of them or more.
+    """Whether the text loops: its last tokens, 24 or more, are the same passage four times.
 
-    A small model at temperature 0 ends like that often enough to fill the data with it.
+    A small model at temperature 0 loops often, which would fill the data with repetition.
     """
     for period in range(1, 33):
         span = max(4 * period, 24)

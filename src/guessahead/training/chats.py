@@ -1,6 +1,6 @@
-"""The model writes chats: it completes user turns from a few opening words, and answers them.
+"""Generation of chats: the model completes user turns from a few opening words, and answers them.
 
-A drafter predicts how the target writes, so the best text to learn from is the target's own.
+A drafter predicts the target's text, so the target's own text is the best training data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guessahead.training.batch import Writing, WritingRequest
 from guessahead.types import Int32, SamplingParams
 
 _USER: Final = SamplingParams(temperature=1.0, top_k=200, top_p=0.97)
-_ANSWERS: Final = (  # most people decode greedily or a little warm
+_ANSWERS: Final = (  # most users decode greedily or at a low temperature
     SamplingParams(),
     SamplingParams(),
     SamplingParams(temperature=0.7, top_k=100, top_p=0.95),
@@ -27,16 +27,16 @@ _ANSWERS: Final = (  # most people decode greedily or a little warm
 )
 _MAX_USER: Final = 120
 _MAX_ANSWER: Final = 320
-_SECOND_TURN: Final = 0.25  # chats with two
+_SECOND_TURN: Final = 0.25  # share of chats with two turns
 _MARK: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a chat template puts around a user's words.
+    """The tokens that a chat template adds around a user's text.
 
-    first: before those of the first turn. answer: between them and the model's answer. again: between an
-        answer, EOS included, and the next user's words. ends: tokens that end a turn.
+    first: before the first turn. answer: between a user's text and the model's answer. again: between an
+        answer, EOS included, and the user's next text. ends: tokens that end a turn.
     """
 
     first: Int32
@@ -46,21 +46,21 @@ class Frame:
 
     @classmethod
     def of(cls, template: ChatTemplate | None, tokenizer: Tokenizer) -> Frame:
-        """Raises ModelError where the model has no chat template, or one that shows no user's words."""
+        """The frame of a template. Raises ModelError if there is none, or it omits the user's text."""
         if template is None:
             raise ModelError("this model has no chat template: train on files of your own instead")
         turn = {"role": "user", "content": _MARK}
         one = template.render([turn]).split(_MARK)
         two = template.render([turn, {"role": "assistant", "content": _MARK}, turn]).split(_MARK)
         if len(one) != 2 or len(two) != 4:
-            raise ModelError("this model's chat template does not show what the user says")
+            raise ModelError("this model's chat template does not contain the user's text")
 
         def ids(text: str, bos: bool = False) -> list[int]:
             return tokenizer.encode_chat(text) if bos else tokenizer.encode(text, special=True, bos=False)
 
         again = ids(two[2])
         if again and again[0] in tokenizer.eos_ids:
-            again = again[1:]  # the model has said it itself
+            again = again[1:]  # the model has generated it itself
         answer = ids(one[1])
         ends = tuple(dict.fromkeys((*tokenizer.eos_ids, *answer[:1])))
         first, then, next_ = (np.array(each, np.int32) for each in (ids(one[0], bos=True), answer, again))
@@ -68,13 +68,13 @@ class Frame:
 
 
 def openings() -> list[str]:
-    """First words of user turns of many kinds."""
+    """Opening words of many kinds of user turns."""
     text = resources.files("guessahead.data").joinpath("openings.txt").read_text("utf-8")
     return [line.replace("\\n", "\n") for line in text.splitlines()]
 
 
 def chats(frame: Frame, tokenizer: Tokenizer, seed: int, num: int) -> Iterator[Writing]:
-    """`num` chats, each to be run by `batch.write`; the same ones for the same seed."""
+    """`num` chats for `batch.write`; the same seed gives the same chats."""
     starts = openings()
     for i in range(num):
         rng = np.random.default_rng((seed, i))
@@ -88,12 +88,12 @@ def _chat(frame: Frame, tokenizer: Tokenizer, starts: list[str], rng: np.random.
     how = _ANSWERS[rng.integers(len(_ANSWERS))]
     for _ in range(2 if rng.random() < _SECOND_TURN else 1):
         said = yield WritingRequest(before, _seeded(_USER, rng), _MAX_USER, frame.ends)
-        # A turn that the model ended itself already holds the first token of what comes next.
+        # A turn that the model ended itself already contains the first token of the next part.
         ended = len(said) > 0 and said[-1] == frame.answer[0]
         between = frame.answer[1:] if ended else frame.answer
         answer = yield WritingRequest(between, _seeded(how, rng), _MAX_ANSWER, tokenizer.eos_ids, answer=True)
         if len(answer) == 0 or answer[-1] not in tokenizer.eos_ids:
-            return  # cut off: nobody would go on from there
+            return  # cut off: a user would not continue here
         before = frame.again
 
 

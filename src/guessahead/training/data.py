@@ -1,4 +1,4 @@
-"""Shards -> batches: texts without repetition, some held out, cut into windows."""
+"""Batches from shards: texts without duplicates, some held out, cut into windows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from torch import Tensor
 from guessahead.training.shards import Shard, read
 from guessahead.types import Int32
 
-_HELD_OUT: Final = 40  # one text in so many
+_HELD_OUT: Final = 40  # one in this many texts
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Windows of texts that lie one behind the other.
+    """Windows of concatenated texts.
 
-    token_ids: int64[batch, time]. hidden: bfloat16[batch, time, layers, width]. text: int64[batch, time], a
-    number for each text. wanted: bool[batch, time], tokens that a head has to guess.
+    token_ids: int64[batch, time]. hidden: bfloat16[batch, time, layers, width]. text: int64[batch, time], the
+        number of the text. wanted: bool[batch, time], tokens that a head has to guess.
     """
 
     token_ids: Tensor
@@ -33,7 +33,7 @@ class Batch:
 
 
 class Corpus:
-    """All texts of some shards. A user's words that occur twice count once, and never on both sides."""
+    """All texts of some shards. Texts with the same prompt count once, so none is on both sides."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._shards = [read(path) for path in paths]
@@ -51,7 +51,7 @@ class Corpus:
 
     @property
     def num_tokens(self) -> int:
-        """To train on."""
+        """The number of tokens to train on."""
         return sum(self._length(*each) for each in self._train)
 
     @property
@@ -60,7 +60,7 @@ class Corpus:
         return len(self._held_out)
 
     def counts(self, vocab_size: int) -> Int32:
-        """How often each token occurs in the texts to train on."""
+        """The count of each token in the texts to train on."""
         total = np.zeros(vocab_size, np.int64)
         for number, text in self._train:
             total += np.bincount(
@@ -69,7 +69,7 @@ class Corpus:
         return total.astype(np.int32)
 
     def epoch(self, seed: int, time: int, batch: int) -> Iterator[Batch]:
-        """All texts to train on, in an order of their own, cut into windows; the last few may be left out."""
+        """All texts to train on, in random order, cut into windows; the last few may be omitted."""
         rng = np.random.default_rng(seed)
         order = [self._train[i] for i in rng.permutation(len(self._train))]
         room = time * batch
@@ -117,14 +117,14 @@ class Corpus:
 
 
 def _wanted(shard: Shard, span: slice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """All that the model wrote from its first own token on: answers, and its second user turn, too."""
+    """All tokens from the model's first one on: its answers, and its second user turn."""
     answer = shard.answer[span]
     first = int(np.argmax(answer)) if answer.any() else 0
     return np.arange(span.stop - span.start) >= first
 
 
 def _asked(shard: Shard, text: int) -> bytes:
-    """A hash of what comes before the first answer."""
+    """A hash of the tokens before the first answer."""
     span = slice(int(shard.starts[text]), int(shard.starts[text + 1]))
     answer = shard.answer[span]
     end = int(np.argmax(answer)) if answer.any() else len(answer)

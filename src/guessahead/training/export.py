@@ -1,4 +1,4 @@
-"""A trained head -> the files of `guessahead.heads`."""
+"""Export of a trained head to the files of `guessahead.heads`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from guessahead.models.gguf.quantize import quantize
 from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
-# Of the matrices. For SmolLM2's head five bits agree with the target as often as eight do (46.3 % of 8,134
-# guesses), and every first guess of a step reads all of it from memory; four bits lose half a percent.
+# The format of the matrices. SmolLM2's head with five bits agrees with the target as often as with eight
+# (46.3 % of 8,134 guesses), and every first guess of a step reads all of it from memory; four bits lose half
+# a percent.
 FORMATS: Final = dict.fromkeys(MATRICES, "Q5_0")
 
 
@@ -23,7 +24,7 @@ def to_files(
     layers: tuple[int, ...],
     draft_ids: Int32,
 ) -> HeadFiles:
-    """weights: float32 of every matrix and norm, by the names in `guessahead.heads.files`."""
+    """The files of a head. weights: float32 matrices and norms, by the names in `guessahead.heads.files`."""
     head = HeadConfig(
         fingerprint=fingerprint,
         layers=layers,

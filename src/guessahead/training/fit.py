@@ -1,4 +1,4 @@
-"""Training: the head learns the target's own distribution, several of its own guesses ahead."""
+"""The training loop: the head learns the target's distribution, several of its own guesses ahead."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from guessahead.training.network import Head, Memory
 from guessahead.types import Float32
 
 _CHUNK: Final = 1024  # positions whose logits are in memory at a time
-_FADE: Final = 0.8  # of the weight of each further guess (EAGLE-3)
-_WARM: Final = 40_000  # tokens until the steps have their size
-_DECAY: Final = 0.4  # last part of the training, in which the steps become smaller
+_FADE: Final = 0.8  # factor of the weight of each further guess (EAGLE-3)
+_WARM: Final = 40_000  # tokens until the learning rate has its full size
+_DECAY: Final = 0.4  # last part of the training, with a falling learning rate
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to train.
+    """The settings of a training.
 
-    epochs: how often to learn from all the texts. time, batch: windows of so many tokens, so
-    many a step. guesses: how many of its own guesses ahead. seed: of weights and order.
-    rate: of AdamW. (Larger steps, Muon, and a loss on the states themselves gained nothing: docs/log.md.)
+    epochs: passes over all texts. time, batch: tokens per window, windows per step. guesses: number of its
+        own guesses ahead. seed: of weights and order. rate: of AdamW. (Larger steps, Muon, and a loss on the
+        states themselves gained nothing: docs/log.md.)
     """
 
     epochs: float = 5.0
@@ -40,11 +40,11 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """tokens: learned from so far, repetitions included.
+    """The state of a training. tokens: processed so far, repetitions included.
 
     loss: cross-entropy of the first guess, in nats, mean of the last steps.
 
-    agreement: of guess 1, 2, ... with the target's greedy choice on held-out texts, where it was measured.
+    agreement: of guess 1, 2, ... with the target's greedy choice on held-out texts, if measured.
     """
 
     tokens: int
@@ -63,8 +63,8 @@ class Teacher:
         self._kept_rows = self._output[kept]
         self.kept = kept
 
-    def chances(self, hidden: Tensor) -> Tensor:
-        """[..., width] -> [..., n], bfloat16; those of tokens the head lacks are shared out in proportion."""
+    def probabilities(self, hidden: Tensor) -> Tensor:
+        """The probabilities of the head's tokens, bfloat16[..., n], normalised to a sum of 1."""
         return functional.linear(self._normed(hidden), self._kept_rows).float().softmax(-1).bfloat16()
 
     def choices(self, hidden: Tensor) -> Tensor:
@@ -76,16 +76,17 @@ class Teacher:
 
 
 class _Divergence(torch.autograd.Function):
-    """Cross-entropy of rows of logits with given chances, summed.
+    """Cross-entropy of rows of logits with given probabilities, summed.
 
-    Its gradient, softmax - chances, is made on the way, so that only one array of that size is kept.
+    Its gradient, softmax - probabilities, is computed in the forward pass, so that only one array of that
+    size is kept.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, chances: Tensor) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, probabilities: Tensor) -> Tensor:
         logs = logits.log_softmax(-1, torch.float32)
-        loss = -(logs * chances).sum()
-        ctx.save_for_backward(logs.exp_().sub_(chances).to(logits.dtype))
+        loss = -(logs * probabilities).sum()
+        ctx.save_for_backward(logs.exp_().sub_(probabilities).to(logits.dtype))
         return loss
 
     @staticmethod
@@ -93,18 +94,18 @@ class _Divergence(torch.autograd.Function):
         return ctx.saved_tensors[0] * grads[0].to(ctx.saved_tensors[0].dtype), None
 
 
-def _divergence(logits: Tensor, chances: Tensor) -> Tensor:
-    loss: Tensor = _Divergence.apply(logits, chances)  # type: ignore[no-untyped-call]
+def _divergence(logits: Tensor, probabilities: Tensor) -> Tensor:
+    loss: Tensor = _Divergence.apply(logits, probabilities)  # type: ignore[no-untyped-call]
     return loss
 
 
 class Trainer:
-    """One training, from its beginning or from a checkpoint."""
+    """A training, from its beginning or from a checkpoint."""
 
     def __init__(self, head: Head, teacher: Teacher, corpus: Corpus, layers: int, recipe: Recipe) -> None:
         """layers: hidden states that are fused; the corpus holds one more, the last, for the teacher.
 
-        tokens: learned from so far; goal: until when.
+        tokens: processed so far; goal: at the end of the training.
         """
         self._head, self._teacher, self._corpus = head, teacher, corpus
         self._layers, self._recipe = layers, recipe
@@ -117,9 +118,9 @@ class Trainer:
         self._epoch = 0
 
     def run(self, every: float, held_out: int, save: Callable[[], None]) -> Iterator[Progress]:
-        """Train to the end; yields twenty times or so between two measurements on held-out texts.
+        """Train to the end; yields progress about twenty times between two measurements on held-out texts.
 
-        every: seconds between those; a checkpoint is saved at each.
+        every: seconds between measurements; a checkpoint is saved at each.
         """
         last_measured = last_told = perf_counter()
         losses: list[float] = []
@@ -148,7 +149,7 @@ class Trainer:
             self._epoch += 1
 
     def agreement(self, num_texts: int) -> tuple[float, ...]:
-        """How often guess 1, 2, ... is the target's greedy choice on held-out texts, all before it right."""
+        """The share of held-out positions at which guesses 1, 1 to 2, ... equal the greedy choices."""
         right = torch.zeros(self._recipe.guesses)
         asked = torch.zeros(self._recipe.guesses)
         self._head.eval()
@@ -170,7 +171,7 @@ class Trainer:
         }
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs to go on from here."""
+        """The state that `restore` needs to continue."""
         return {
             "head": self._head.state_dict(),
             "optimiser": self._optimiser.state_dict(),
@@ -184,20 +185,20 @@ class Trainer:
         self._head.load_state_dict(state["head"])
         self._optimiser.load_state_dict(state["optimiser"])
         self.tokens, self._seconds = state["tokens"], state["seconds"]
-        self._epoch = state["epoch"] + 1  # what is left of the epoch is skipped, not repeated
+        self._epoch = state["epoch"] + 1  # the rest of the epoch is skipped, not repeated
 
     def _learn(self, batch: Batch) -> float:
         """One step; returns the loss of the first guess."""
         self._set_rates()
         with torch.autocast("cpu", torch.bfloat16):
-            chances = self._teacher.chances(batch.hidden[:, 1:, -1])
+            probabilities = self._teacher.probabilities(batch.hidden[:, 1:, -1])
             total, first = torch.zeros(()), 0.0
             for guess, (state, rows) in enumerate(self._states(batch)):
-                kept_state, kept_chances = state[rows], chances[rows]
+                kept_state, kept_probabilities = state[rows], probabilities[rows]
                 losses = [
                     _divergence(self._head.logits(a), b)
                     for a, b in zip(
-                        torch.split(kept_state, _CHUNK), torch.split(kept_chances, _CHUNK), strict=True
+                        torch.split(kept_state, _CHUNK), torch.split(kept_probabilities, _CHUNK), strict=True
                     )
                 ]
                 loss = sum(losses, torch.zeros(())) / max(len(kept_state), 1)
@@ -211,7 +212,7 @@ class Trainer:
         return first
 
     def _states(self, batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
-        """Per guess: the states [batch, time - 1, width], and which rows have something to guess."""
+        """Per guess: the states [batch, time - 1, width], and the mask of rows with a token to guess."""
         text, next_ids = batch.text[:, :-1], batch.token_ids[:, 1:]
         memory = Memory(text[:, :, None] == text[:, None, :])
         wanted = torch.zeros_like(text, dtype=torch.bool)
@@ -227,7 +228,7 @@ class Trainer:
             state = state.roll(1, 1)
 
     def _set_rates(self) -> None:
-        """Warm up, stay, and come down to nothing at the end."""
+        """Set the learning rate: warm-up, constant, then a decay to 0."""
         done = self.tokens / self.goal
         factor = min(1.0, (self.tokens + 1) / _WARM, (1 - done) / _DECAY + 0.01)
         for group in self._optimiser.param_groups:

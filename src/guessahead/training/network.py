@@ -1,11 +1,11 @@
 """The head as a torch module, in the shape of EAGLE-3 (Li, Wei, Zhang, Zhang 2025, arXiv:2503.01840).
 
-At position t it sees the target's hidden states of t, from several layers (`fc` fuses them), and the
-embedding of the token at t + 1, which is already known; one decoder layer makes of both a state from which
-`lm_head` guesses the token at t + 2. That state stands in for the hidden states of t + 1 when the next token
-is guessed. So the head is trained on its own states, too, several guesses ahead.
+At position t its inputs are the target's hidden states of t, from several layers (`fc` fuses them), and the
+embedding of the token at t + 1, which is already known; one decoder layer computes from both a state, from
+which `lm_head` guesses the token at t + 2. For the next guess, that state replaces the hidden states of t +
+1. So the head is also trained on its own states, several guesses ahead.
 
-Module names are those of the published layout, so that exporting is renaming.
+Module names are those of the published layout, so that an export only renames.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-_NEW: Final = 0.1  # size of weights that begin at random beside others that do not
-# The target's norm is made for states that mean something; before they do, logits of its size are only wrong
-# with great certainty.
+_NEW: Final = 0.1  # scale of weights that are initialised at random, beside others that are not
+# The target's norm fits trained states; with untrained ones, logits of its size would be confidently wrong.
 _SOFT: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a head: those of the target's layers, but for its own vocabulary.
+    """Sizes of a head: those of the target's layers, except for its own vocabulary.
 
     rope_base: of the rotation by halves. num_layers: hidden states that are fused.
     """
@@ -56,7 +55,7 @@ class Norm(nn.Module):
 
 
 class Memory:
-    """Keys and values of the guesses before, and which of them a row may see.
+    """Keys and values of earlier guesses, and the mask of those that a row attends to.
 
     same: bool[batch, t, s], whether positions t and s belong to one text.
     """
@@ -67,10 +66,10 @@ class Memory:
         self._values: list[Tensor] = []
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """All [batch, heads, time, head_dim]; the result, too.
+        """All arguments and the result: [batch, heads, time, head_dim].
 
-        The j-th call is for the j-th guess: its row at t stands behind rows whose hidden states were known
-        up to t - j, then one row of each earlier guess, then itself.
+        The j-th call is for the j-th guess: its row at t attends to rows with known hidden states up to t -
+        j, then to one row of each earlier guess, then to itself.
         """
         self._keys.append(key)
         self._values.append(value)
@@ -81,7 +80,7 @@ class Memory:
         scores = (query @ self._keys[0].transpose(-1, -2)).float() * scale
         parts = [scores.masked_fill(~seen[:, None], float("-inf"))]
         for back, key_then in enumerate(reversed(self._keys[1:])):
-            # Rows before the first have no such predecessor; what they yield is never looked at.
+            # Rows before the first have no such predecessor; their results are never used.
             parts.append((query * key_then.roll(back, 2)).sum(-1, keepdim=True).float() * scale)
         if step == 0:
             only: Tensor = parts[0].softmax(-1).to(value.dtype) @ value
@@ -94,7 +93,7 @@ class Memory:
 
 
 class Head(nn.Module):
-    """See the module's docstring. `embeddings`: float[target vocabulary, width], not trained."""
+    """The head (see the module docstring). `embeddings`: float[target vocabulary, width], not trained."""
 
     embeddings: Tensor
 
@@ -121,10 +120,10 @@ class Head(nn.Module):
         self.lm_head = linear(s.width, s.vocab_size)
 
     def start_from(self, output: Tensor, norm: Tensor, layer: Mapping[str, Tensor] | None) -> None:
-        """Begin with the target's own weights. output: its rows of the head's tokens.
+        """Initialise with the target's weights. output: its rows of the head's tokens.
 
-        layer: of the target's last layer, or None. It goes on from the last of the fused hidden states, and
-        is new to the embedding of the next token.
+        layer: weights of the target's last layer, or None. It reads the last of the fused hidden states; its
+            weights for the embedding of the next token are new.
         """
         width = self.shape.width
         with torch.no_grad():
@@ -147,7 +146,7 @@ class Head(nn.Module):
         return fused.float()
 
     def step(self, state: Tensor, next_ids: Tensor, memory: Memory) -> Tensor:
-        """The states behind rows (state of t, token at t + 1): [batch, time, width]."""
+        """The states after rows (state of t, token at t + 1): [batch, time, width]."""
         tokens = self.input_layernorm(functional.embedding(next_ids, self.embeddings))
         both = torch.cat([tokens, self.hidden_norm(state)], -1)
         query, key, value = (

@@ -1,4 +1,4 @@
-"""The whole of a training: what the model writes, what is learned from it, and the files that come of it."""
+"""A complete training: the model writes texts, the head is trained on them, and its files are saved."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from guessahead.model import LanguageModel
     from guessahead.training.fit import Progress, Recipe, Trainer
 
-SLOTS: Final = 56  # texts at a time: a pass has room for 64 rows, and new texts bring several
-CHATS: Final = 192  # of a shard
-HELD_OUT: Final = 60  # texts that a test takes
-_PIECE: Final = 512  # tokens of a piece of a file
+SLOTS: Final = 56  # texts at a time: a pass has 64 rows, and a new text needs several
+CHATS: Final = 192  # chats per shard
+HELD_OUT: Final = 60  # texts per test
+_PIECE: Final = 512  # tokens per piece of a file
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Folders. data: shards. head: the files of the head, and `checkpoint.pt`."""
+    """The folders of a training. data: shards. head: the files of the head, and `checkpoint.pt`."""
 
     data: Path
     head: Path
@@ -41,20 +41,20 @@ class Places:
 
 
 def fused_layers(num_layers: int) -> tuple[int, int, int]:
-    """A low, a middle and a high one: EAGLE-3's choice."""
+    """A low, a middle and a high layer, as in EAGLE-3."""
     if num_layers < 4:
-        raise ModelError(f"a model of {num_layers} layers: heads are made for 4 and more")
+        raise ModelError(f"a model of {num_layers} layers: a head requires 4 or more")
     return min(1, num_layers // 2 - 2), num_layers // 2 - 1, num_layers - 2
 
 
 def store_of(target: Target, folder: Path) -> Store:
-    """Where shards of this model lie."""
+    """The folder of this model's shards."""
     layers = ",".join(map(str, captured(target)))
     return Store(folder, f"{target.fingerprint} {layers}")
 
 
 def captured(target: Target) -> tuple[int, ...]:
-    """Layers whose hidden states are kept: those that are fused, and the last for the teacher."""
+    """Layers whose hidden states are stored: those that are fused, and the last for the teacher."""
     layers = target.config.num_layers
     return (*fused_layers(layers), layers - 1)
 
@@ -62,7 +62,7 @@ def captured(target: Target) -> tuple[int, ...]:
 def write_chats(
     lm: LanguageModel, target: Target, store: Store, num_tokens: int, tell: Callable[[int], None]
 ) -> list[Path]:
-    """Shards of chats with at least so many tokens; what is there already counts. tell: tokens so far."""
+    """Shards of chats with at least this many tokens, existing ones included. tell: tokens so far."""
     frame = Frame.of(lm.chat_template, lm.tokenizer)
     layers, paths, total = captured(target), [], 0
 
@@ -79,7 +79,7 @@ def write_chats(
 
 
 def read_files(lm: LanguageModel, target: Target, folder: Path, files: Sequence[Path]) -> list[Path]:
-    """A shard of each text file, in pieces. Raises ParameterError for what is not text."""
+    """A shard of each text file, in pieces. Raises ParameterError for a file that is not text."""
     paths = []
     for file in files:
         try:
@@ -88,7 +88,7 @@ def read_files(lm: LanguageModel, target: Target, folder: Path, files: Sequence[
             raise ParameterError(f"{file}: not a text file ({error})") from None
         ids = np.array(lm.tokenizer.encode(text), np.int32)
         if len(ids) < 4:
-            raise ParameterError(f"{file}: too short to learn from")
+            raise ParameterError(f"{file}: too short to train on")
         store = store_of(target, folder / f"file-{_digest(ids)}")
         pieces = [ids[begin : begin + _PIECE] for begin in range(0, len(ids), _PIECE)]
         make = lambda _, pieces=pieces: list(  # noqa: E731
@@ -103,7 +103,7 @@ def prepare(
 ) -> tuple[Trainer, Int32]:
     """A trainer, at its checkpoint if there is one, and the tokens of the head's vocabulary.
 
-    Raises ParameterError where there is too little text, or a checkpoint of another head.
+    Raises ParameterError if there is too little text, or a checkpoint of another head.
     """
     import torch
 
@@ -115,7 +115,7 @@ def prepare(
     c = target.config
     corpus = Corpus(paths)
     if corpus.num_tokens < recipe.time * recipe.batch or not corpus.num_held_out:
-        raise ParameterError("too little text to learn from and to test with: let the model write more")
+        raise ParameterError("too little text to train on and to test with: let the model write more")
     state = torch.load(places.checkpoint, weights_only=True) if places.checkpoint.exists() else None
     if state is None:
         draft_ids = most_frequent(corpus.counts(c.vocab_size), vocab_size)
@@ -144,16 +144,14 @@ def prepare(
         try:
             trainer.restore(state)
         except (RuntimeError, KeyError, ValueError):
-            raise ParameterError(
-                f"{places.checkpoint} belongs to another head: take another folder"
-            ) from None
+            raise ParameterError(f"{places.checkpoint} belongs to another head: use another folder") from None
     return trainer, draft_ids
 
 
 def train(
     target: Target, trainer: Trainer, draft_ids: Int32, places: Places, every: float
 ) -> Iterator[Progress]:
-    """Train to the end. With each measurement the head and its checkpoint are written."""
+    """Train to the end. With each measurement the head and its checkpoint are saved."""
     import torch
 
     from guessahead.training.export import to_files
@@ -167,7 +165,7 @@ def train(
         to_files(trainer.weights(), target.config, target.fingerprint, layers, draft_ids).save(places.head)
 
     if trainer.tokens >= trainer.goal:
-        save()  # all was learned before; the files may be older, or lie elsewhere
+        save()  # the training was complete; the files may be older or in another folder
     yield from trainer.run(every, HELD_OUT, save)
 
 

@@ -1,7 +1,7 @@
-"""What the model wrote, on disk: shards that later runs reuse.
+"""Shards: the model's texts on disk, which later runs reuse.
 
-A shard depends on the model, the layers and its number alone, so any number of processes can fill a folder
-together, and an interrupted run loses at most the shard it was writing.
+A shard depends only on the model, the layers and its number, so any number of processes can fill a folder
+together, and an interrupted run loses at most one shard.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ _VERSION: Final = "1"
 
 
 class Sliceable(Protocol):
-    """Rows that may lie on disk."""
+    """Rows that may be on disk."""
 
     def __getitem__(self, rows: slice, /) -> Bfloat16: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Texts, one behind the other.
+    """Concatenated texts.
 
-    starts: int32[texts + 1], where each begins; the last entry is the number of tokens n.
+    starts: int32[texts + 1], the beginning of each; the last entry is the number of tokens n.
     token_ids: int32[n]. answer: bool[n], chosen by the model as a part of an answer.
-    hidden: bfloat16[n, layers, width], to be cut into slices; zeros for a text's last token, which was never
-        read.
+    hidden: bfloat16[n, layers, width], read in slices; zeros for a text's last token, which was not read.
     """
 
     starts: Int32
@@ -61,7 +60,7 @@ class Shard:
 
 
 class Store:
-    """A folder of shards of one model. origin: says whose hidden states of which layers they are."""
+    """A folder of shards of one model. origin: identifies the model and the layers."""
 
     def __init__(self, folder: Path, origin: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,13 +75,13 @@ class Store:
         for path in paths:
             with safe_open(path, "numpy") as file:
                 if (file.metadata() or {}).get("origin") != self._stamp:
-                    raise ModelError(f"{path} was made with another model or other layers; take a new folder")
+                    raise ModelError(f"{path} was made with another model or other layers; use a new folder")
         return paths
 
     def fill(self, num: int, make: Callable[[int], list[Text]]) -> Iterator[int]:
-        """Make those of the first `num` shards that are missing; yields the number of each when it is there.
+        """Create the missing ones of the first `num` shards; yields the number of each when it is present.
 
-        A shard that another process is making is left to it.
+        A shard that another process is creating is left to it.
         """
         for number in range(num):
             path = self.path(number)
@@ -114,7 +113,7 @@ class Store:
 
 
 def read(path: Path) -> Shard:
-    """A shard; its hidden states stay on disk until they are asked for."""
+    """Open a shard; its hidden states stay on disk until they are read."""
     with safe_open(path, "numpy") as file:
         starts, token_ids, answer = (file.get_tensor(name) for name in ("starts", "token_ids", "answer"))
         hidden = file.get_slice("hidden")
@@ -122,10 +121,10 @@ def read(path: Path) -> Shard:
 
 
 def _claim(path: Path) -> IO[str] | None:
-    """The claim, to be removed and then closed; None while another process holds it.
+    """Claim a path: the locked file, to be removed and then closed; None while another process holds it.
 
-    What counts is the lock on the file, which goes with its process: a file that a killed one has left behind
-    binds nobody, whatever is in it.
+    Only the lock on the file counts, which ends with its process: a file left by a killed process has no
+    effect.
     """
     while True:
         stream = path.open("a")
@@ -136,7 +135,7 @@ def _claim(path: Path) -> IO[str] | None:
             return None
         if _is_at(stream, path):
             return stream
-        stream.close()  # its holder has removed it meanwhile, and the next claim is another file
+        stream.close()  # its holder has removed it meanwhile; the next claim is another file
 
 
 def _is_at(stream: IO[str], path: Path) -> bool:

@@ -1,8 +1,8 @@
-"""The layout of `speculators` (EAGLE-3), which vLLM reads: bfloat16 weights and a configuration.
+"""Export to the layout of `speculators` (EAGLE-3), which vLLM reads: bfloat16 weights and a configuration.
 
-As vLLM reads it (llama_eagle3.py and configs/speculators there): layer number i among
-`eagle_aux_hidden_state_layer_ids` means what enters layer i; `d2t` holds, for each token of the head, how
-much is added to its number to get the target's; the residual stream is what comes before `hidden_norm`
+As vLLM reads it (llama_eagle3.py and configs/speculators there): layer number i in
+`eagle_aux_hidden_state_layer_ids` means the input of layer i; `d2t` is, for each token of the head, the
+difference of the target's id and its own; the residual stream is the input of `hidden_norm`
 (norm_before_residual = false).
 """
 
@@ -50,7 +50,7 @@ def write_speculators(
 ) -> None:
     """weights: by our names. layers: whose outputs are fused. verifier: the target's name for vLLM.
 
-    guesses: how many tokens it shall guess ahead.
+    guesses: the number of tokens to guess ahead.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, Tensor] = {

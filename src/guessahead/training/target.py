@@ -1,4 +1,4 @@
-"""What of the target's own weights a head is trained with."""
+"""The target's own weights that the training of a head needs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from guessahead.types import Float32
 class Target:
     """Parts of a target, in float32.
 
-    fingerprint: of the model, whatever format its weights are stored in.
+    fingerprint: of the model, independent of the format of its weights.
     embeddings, output: float32[vocab, width]. norm: float32[width], before `output`.
     layer: weights of the last layer by their names in a head, queries and keys for rotation by halves;
-        None where that layer is of another build than a head's.
+        None if that layer has another structure than a head's.
     """
 
     config: Config
@@ -37,7 +37,7 @@ class Target:
 
     @classmethod
     def load(cls, path: Path) -> Target:
-        """Raises ModelError where the file cannot be used, or is of a kind no head is made for."""
+        """Read a target. Raises ModelError if the file cannot be used, or heads do not support the model."""
         with open_checkpoint(path) as file:
             checkpoint = Checkpoint(file, tuple(ARCHITECTURES))
             config, spec = checkpoint.config, SPECS[checkpoint.architecture](checkpoint)
@@ -45,7 +45,7 @@ class Target:
                 raise ModelError(f"{path}: layers of {config.width} columns: heads need a multiple of 32")
             if spec.logit_cap or spec.embedding_scale != 1.0:
                 raise ModelError(
-                    f"{path}: no heads for {config.architecture!r} models, which bend their logits"
+                    f"{path}: no heads for {config.architecture!r} models, which transform their logits"
                 )
 
             plain = not (spec.fused or spec.qk_norm or spec.post_norms or spec.gelu)
