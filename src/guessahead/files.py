@@ -66,12 +66,12 @@ def _mode(path: Path) -> int | None:
 
 
 def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
-    """The whole of a regular file, read-only. kind: what it should be, with at least `least` bytes.
+    """The read-only mapping of a regular file. kind: for messages; it needs at least `least` bytes.
 
     Raises ModelError, one line.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
             raise ModelError(f"{path}: not a file")
         with path.open("rb") as stream:
             num_bytes = os.fstat(stream.fileno()).st_size
@@ -90,7 +90,7 @@ def refuse_pointer(path: Path, beginning: bytes) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object that a JSON file holds."""
+    """The object in a JSON file."""
     return parse_json(read_bytes(path), path)
 
 
@@ -98,7 +98,7 @@ def read_bytes(path: Path) -> bytes:
     """The content of a regular file of moderate size."""
     try:
         facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode):  # opening a pipe would wait for its other end
+        if not stat.S_ISREG(facts.st_mode):  # opening a pipe would block
             raise ModelError(f"{path}: not a file")
         if facts.st_size > _MAX_JSON_BYTES:
             raise ModelError(f"{path}: {facts.st_size} bytes are too many for such a file")
@@ -110,11 +110,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_json(data: bytes, path: Path) -> dict[str, Any]:
-    """The object that `data`, of the file `path`, spells."""
+    """The object in the JSON `data` of the file `path`."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: damaged JSON: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(found, dict):
-        raise ModelError(f"{path}: damaged: it holds no JSON object")
+        raise ModelError(f"{path}: damaged: it contains no JSON object")
     return found

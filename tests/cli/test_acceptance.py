@@ -40,7 +40,7 @@ def test_the_examples(acceptance: Acceptance) -> None:
         "this machine: c = ",
         "\nusers.json",
         "\ntwist.txt",
-        "your guess for users.json was ",
+        "your estimate for users.json was ",
     ):
         assert words in result.stdout
     assert result.stderr == ""
@@ -82,7 +82,7 @@ def test_own_files_and_a_question(acceptance: Acceptance, tmp_path: Path) -> Non
     result = acceptance(str(path), "--ask", stdin=b"70\n")
     assert result.exit_code == 0, result.output
     assert "How many per cent" in result.stderr
-    assert f"your guess for {path} was " in result.stdout
+    assert f"your estimate for {path} was " in result.stdout
 
 
 def test_a_drafter_option_matters(acceptance: Acceptance) -> None:

@@ -125,7 +125,7 @@ def test_help_quit_and_what_is_unknown(chat: Chatting) -> None:
     assert result.stdout == ""
     for name in ("/stats", "/compare", "/drafter", "/reset", "/help", "/quit"):
         assert f"{name} " in result.stderr
-    assert "there is no /nonsense" in result.stderr
+    assert "unknown command /nonsense" in result.stderr
     assert "no finished answer" in result.stderr
 
 

@@ -64,4 +64,4 @@ def test_a_model_of_too_few_layers(tmp_path: Path) -> None:
     model = tiny_gguf(tmp_path / "m.gguf", layers=2).path
     result = run("train", "-m", str(model), "-o", str(tmp_path / "h"), "--data", str(tmp_path))
     assert result.exit_code == 2
-    assert "4 and more" in result.stderr
+    assert "4 or more" in result.stderr

@@ -204,7 +204,7 @@ def test_the_default_file_is_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_errors(tiny: TinyModel) -> None:
     for arguments, words in (
-        (("--show", "--forget"), ("contradict",)),
+        (("--show", "--forget"), ("cannot be used together",)),
         (("--drafter", "nobody"), ("nobody",)),
         (("--prompts", "missing.jsonl"), ("cannot be read",)),
     ):

@@ -87,7 +87,10 @@ def test_a_setting_that_changes_what_is_computed(tmp_path: Path, key: str) -> No
 
 @pytest.mark.parametrize("kind", ["adapter", "mmproj", "imatrix", "vocab"])
 def test_a_file_that_holds_no_model(tmp_path: Path, kind: str) -> None:
-    refused(changed(tmp_path, **{"general.type": kind}), f"general.type is '{kind}': the file holds no model")
+    refused(
+        changed(tmp_path, **{"general.type": kind}),
+        f"general.type is '{kind}': the file does not contain a complete model",
+    )
 
 
 def test_metadata_of_adapters(tmp_path: Path) -> None:
