@@ -1,14 +1,14 @@
 """The exceptions that guessahead raises on purpose.
 
     GuessaheadError
-    ├── InputError            the caller can repair it: the CLI exits with 2, the server answers 400
+    ├── InputError            the caller can correct it: the CLI exits with 2, the server answers 400
     │   ├── ParameterError    a setting outside its range, or two that exclude each other
     │   ├── ModelError        a checkpoint that cannot be used: missing, damaged, unsupported
     │   ├── TokenizerError    an unknown tokenizer kind, or two models whose tokenizers differ
     │   └── PromptError       an empty prompt, or one that does not fit into the context
     └── StateError            a call that the object's state does not allow (a bug in the calling code)
 
-A message is one line: what is wrong, and what to do about it.
+A message is one line: the problem, and what to do about it.
 """
 
 
@@ -41,4 +41,4 @@ class StateError(GuessaheadError, RuntimeError):
 
 
 class ModelWarning(UserWarning):
-    """A checkpoint holds something that is ignored, as the libraries that wrote it do."""
+    """A checkpoint has a setting that is ignored, as in the libraries that wrote it."""

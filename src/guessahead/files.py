@@ -84,7 +84,7 @@ def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
 
 
 def refuse_pointer(path: Path, beginning: bytes) -> None:
-    """Raise a ModelError where a file begins as the pointers do that Git leaves in place of large files."""
+    """Raise a ModelError if a file is a Git LFS pointer, which stands for a large file."""
     if beginning.startswith(_POINTER):
         raise ModelError(f"{path}: only a Git LFS pointer, not the file itself; fetch it with `git lfs pull`")
 

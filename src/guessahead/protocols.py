@@ -175,8 +175,8 @@ class HeadSequence(Protocol):
         """Guess after earlier guesses, a tree below the last row that was read, which is row 0 here.
 
         tokens: int32[n]: of that row, then the guesses. states: float32[n, width]: the fused hidden states
-        that `read` returned, then the state behind each guess. parents: int32[n], -1 for row 0. The guesses
-        are not kept. Returns the states float32[n, width], and row -> logits.
+        that `read` returned, then the state that made each guess. parents: int32[n], -1 for row 0. The
+        guesses are not kept. Returns the states float32[n, width], and row -> logits.
         """
 
 
@@ -215,7 +215,7 @@ class Policy(Protocol):
     ) -> None:
         """Learn from the verdict on these guesses.
 
-        num_rows: of the pass, behind `context_length` cached tokens. seconds: of the whole step.
+        num_rows: of the pass, after `context_length` cached tokens. seconds: of the whole step.
         """
 
     def why(self) -> dict[str, Any] | None:

@@ -162,7 +162,7 @@ class Draws(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When a drafter that needs time for each guess stops, as data, so that native code can apply it.
+    """The rule when a drafter that needs time for each guess stops, as data that native code can apply.
 
     After n guesses it continues while the path probability (that all n are right) is above
     least_path_probability[n]; at the end of that array it stops.

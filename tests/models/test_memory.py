@@ -125,7 +125,7 @@ def test_every_format_counts(tmp_path: Path, format: str) -> None:
 def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     path = tiny_gguf(tmp_path / "tiny.gguf").path
     monkeypatch.setattr(memory, "available", lambda: free)
-    with pytest.raises(ModelError, match=r"loading takes .* of memory .*are free; take a smaller") as caught:
+    with pytest.raises(ModelError, match=r"loading takes .* of memory .*are free; use a smaller") as caught:
         load(path)
     assert "\n" not in str(caught.value)
 

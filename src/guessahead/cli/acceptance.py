@@ -193,8 +193,8 @@ def _print(
         found, expected = result.found, result.expected
         guess = f"{yours[index]:>5.2f}  " if yours else ""
         measured = f"{found.num_tokens:>6}  {found.share:>7.0%}  {_two(found.alpha):>5}"
-        hoped = f"{expected.tau:>5.2f}  {expected.speedup:>8.2f}  {expected.gamma:>10}"
-        click.echo(f"{found.name:{width}}  {measured}  {guess}{hoped}")
+        expected_columns = f"{expected.tau:>5.2f}  {expected.speedup:>8.2f}  {expected.gamma:>10}"
+        click.echo(f"{found.name:{width}}  {measured}  {guess}{expected_columns}")
     click.echo("\nacceptance by position of the guess")
     for result in results:
         pairs = zip(result.found.accepted_at, result.found.tested_at, strict=True)

@@ -148,8 +148,8 @@ def _legend(answer: Answer) -> list[tuple[str, str]]:
 
 def _seed(generation: Generation, values: dict[str, Any]) -> list[tuple[str, str]]:
     """The line with the seed, if it was not given and the answer was sampled."""
-    told = values["temperature"] and values["seed"] is None
-    return [("seed", f"{generation.seed} (--seed repeats this answer)")] if told else []
+    shown = values["temperature"] and values["seed"] is None
+    return [("seed", f"{generation.seed} (--seed repeats this answer)")] if shown else []
 
 
 def _print_json(document: dict[str, Any]) -> None:

@@ -52,9 +52,9 @@ class Answer:
 
 
 class MarkedAnswer(Answer):
-    """Streams the same text with the accepted guesses coloured, or in brackets where there is no colour.
+    """Streams the same text with the accepted guesses coloured, or in brackets without colours.
 
-    One pair of brackets holds the guesses that one step accepted.
+    One pair of brackets contains the accepted guesses of one step.
     """
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
@@ -141,7 +141,7 @@ def drafting_figures(stats: Stats) -> list[tuple[str, str]]:
 
 
 def comparison_figures(comparison: Comparison) -> list[tuple[str, str]]:
-    """The figures of a comparison; the last line says whether the tokens are the same."""
+    """The figures of a comparison; the last line is the comparison of the tokens."""
     plain, ours = comparison.plain[0], comparison.speculative[0]
     prediction = comparison.prediction
     note = ""

@@ -200,13 +200,13 @@ def _print(setting: Tuned, candidates: Sequence[Candidate]) -> None:
             click.echo(f"{each.drafter}: not measured ({each.problem})")
             continue
         alpha = "-" if each.found.alpha is None else f"{each.found.alpha:.2f}"
-        hope = f"speed-up {each.expected.speedup:.2f} with at most {each.expected.gamma} guesses per step"
+        gain = f"speed-up {each.expected.speedup:.2f} with at most {each.expected.gamma} guesses per step"
         click.echo(
-            f"{each.drafter}: alpha {alpha}, guesses in {each.found.share:.0%}, c {each.costs.c:.3f}, {hope}"
+            f"{each.drafter}: alpha {alpha}, guesses in {each.found.share:.0%}, c {each.costs.c:.3f}, {gain}"
         )
     if setting.drafter == "none":
         click.echo("drafter   none: guessing does not pay for this model and these prompts")
         return
-    hope = f"speed-up {setting.speedup:.2f} expected"
-    click.echo(f"drafter   {setting.drafter}, with {setting.gamma} guesses per step: {hope}")
+    gain = f"speed-up {setting.speedup:.2f} expected"
+    click.echo(f"drafter   {setting.drafter}, with {setting.gamma} guesses per step: {gain}")
     click.echo(f"draft     at most {setting.max_draft} guesses per step can pay on this machine")

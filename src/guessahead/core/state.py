@@ -51,7 +51,7 @@ class NoText:
 
 
 class GenerationState:
-    """One generation. `finish_reason` is None while it goes on."""
+    """One generation. `finish_reason` is None until it ends."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class GenerationState:
         return min(still_wanted - 1, self._info.max_rows - 1)
 
     def context(self) -> ChoiceContext:
-        """How the next token is chosen."""
+        """The context in which the next token is chosen."""
         return ChoiceContext(self._params, self.history, self._num_prompt, self._eos_ids)
 
     def commit(

@@ -92,7 +92,7 @@ def path_to(draft: Draft, node: int) -> Int32:
 
 
 def merge(drafts: Sequence[Draft], names: Sequence[str], budget: int) -> Draft:
-    """One tree of at most `budget` nodes that holds the guesses of several drafts, as a trie.
+    """One tree of at most `budget` nodes with the guesses of several drafts, as a trie.
 
     Earlier drafts take precedence: a guess that two drafts share is one node with the origin of the earlier
     one and the higher of both probabilities (1 if a drafter states none).

@@ -53,7 +53,7 @@ class Chain:
         self._budget = budget
         self._main: list[tuple[int, float]] = []
         # - path probability, parent, token, probability
-        self._beside: list[tuple[float, int, int, float]] = []
+        self._siblings: list[tuple[float, int, int, float]] = []
         self._path_probability = 1.0
 
     @property
@@ -65,13 +65,13 @@ class Chain:
         """Add the next guess and its siblings, each with its probability."""
         parent = len(self._main) - 1
         before = self._path_probability
-        self._beside += [(-before * p, parent, token, p) for token, p in ranked[1:]]
+        self._siblings += [(-before * p, parent, token, p) for token, p in ranked[1:]]
         self._main.append(ranked[0])
         self._path_probability *= ranked[0][1]
 
     def draft(self) -> Draft:
         """The draft of all guesses."""
-        beside = sorted(self._beside)[: self._budget - len(self._main)]
+        beside = sorted(self._siblings)[: self._budget - len(self._main)]
         if not self._main:
             return Draft()
         tokens = [token for token, _ in self._main] + [token for _, _, token, _ in beside]

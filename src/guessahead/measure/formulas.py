@@ -61,7 +61,7 @@ class VerifyCurve:
 
     @classmethod
     def parse(cls, text: str) -> VerifyCurve:
-        """From "2:1.1,5:1.4,9:2". Raises ParameterError for anything else."""
+        """The curve of a text such as "2:1.1,5:1.4,9:2". Raises ParameterError for anything else."""
         points: dict[int, float] = {}
         for part in text.split(","):
             rows, colon, v = part.partition(":")

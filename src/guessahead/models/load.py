@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
-    """The GGUF file or model folder of a model: a name of the catalogue (fetched if need be), a path, or the
-    name of a model on the Hugging Face hub ("org/model", fetched if need be).
+    """The GGUF file or model folder of a model, downloaded if necessary.
 
+    model: a name of the catalogue, a path, or the name of a model on the Hugging Face hub ("org/model").
     progress: see `fetch`. Raises ModelError if there is none.
     """
     name = os.fspath(model)
@@ -81,7 +81,7 @@ def load_parts(
     engine: str = DEFAULT_ENGINE,
     progress: Progress | None = None,
 ) -> LoadedParts:
-    """Load a model. The arguments are those of `guessahead.load`, and so are the errors."""
+    """Load a model. Arguments and errors are those of `guessahead.load`."""
     from guessahead.models.folders import read_text_parts
 
     load_engine = registry.find(engine)

@@ -27,7 +27,7 @@ def check(needs: Needs, path: Path) -> None:
     if free is not None and needs.to_load > free:
         raise ModelError(
             f"{path}: loading takes {shown(needs.to_load)} of memory (weights {shown(needs.weights)}, "
-            f"buffers {shown(needs.buffers)}), but only {shown(free)} are free; take a smaller model"
+            f"buffers {shown(needs.buffers)}), but only {shown(free)} are free; use a smaller model"
         )
     room = address_space()
     if room is not None and needs.weights * needs.streams + needs.buffers > room:
@@ -39,15 +39,16 @@ def check(needs: Needs, path: Path) -> None:
 
 
 def available() -> int | None:
-    """Bytes that can still be used, file caches given up: of the machine, or of this process's control group
-    where that is less. None where the system does not say.
+    """Bytes of memory that this process can still use; None if unknown.
+
+    File caches count as free. The limit is that of the machine, or of the control group if that is less.
     """
     found = [each for each in (_machine(), *_groups()) if each is not None]
     return min(found) if found else None
 
 
 def address_space() -> int | None:
-    """Bytes that the limit on this process's address space leaves; None without a limit."""
+    """Bytes left below the limit of this process's address space; None without a limit."""
     if resource is None:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -30,7 +30,7 @@ _CASED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """How text is cut into words, and further settings of the same name.
+    """The patterns that cut text into words, and further settings of one name.
 
     patterns: applied one after the other; what a pattern does not match is a word (or several) of its own.
     ignore_merges: a word that is itself a token is kept whole, regardless of the merges.

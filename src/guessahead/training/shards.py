@@ -70,7 +70,7 @@ class Store:
         return self._folder / f"shard-{number:05}.safetensors"
 
     def present(self) -> list[Path]:
-        """All finished shards, by number. Raises ModelError where one is of another origin."""
+        """All finished shards, by number. Raises ModelError if one is of another origin."""
         paths = sorted(self._folder.glob("shard-*.safetensors"))
         for path in paths:
             with safe_open(path, "numpy") as file:

@@ -166,7 +166,7 @@ def test_weights(folder: Path, change: Callable[[Path], None], words: str) -> No
         ({"weight_map": {"a": "../model.safetensors"}}, "not the name of a safetensors file"),
         ({"weight_map": {"a": "config.json"}}, "not the name of a safetensors file"),
         ({"weight_map": {"a": "b.safetensors"}}, "b.safetensors: cannot be read"),
-        ({"weight_map": {"a": "x.safetensors"}}, "holds 'a', which it does not"),
+        ({"weight_map": {"a": "x.safetensors"}}, "does not have 'a', which is listed there"),
     ],
 )
 def test_an_index_that_lies(folder: Path, index: dict[str, Any], words: str) -> None:

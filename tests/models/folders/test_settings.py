@@ -83,9 +83,7 @@ def test_a_setting_that_changes_what_is_computed(key: str) -> None:
 @pytest.mark.parametrize("key", ["quantization_config", "compression_config"])
 def test_quantised_folders(key: str) -> None:
     method = {"quant_method": "gptq", "bits": 4}
-    refused(
-        f"{key}: the weights are quantised by 'gptq', .*take the folder they were made from", **{key: method}
-    )
+    refused(f"{key}: the weights are quantised by 'gptq', .*use the original folder", **{key: method})
     refused("quantised by 'an unnamed method'", **{key: {"bits": 4}})
 
 

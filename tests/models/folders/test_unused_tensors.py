@@ -109,7 +109,7 @@ def test_fp8(tmp_path: Path, dtype: str) -> None:
 def test_an_adapter_in_the_folder(tmp_path: Path) -> None:
     folder = folder_with(tmp_path)
     (folder / "adapter_config.json").write_text("{}")
-    refused(folder, r"adapter_config.json: an adapter .LoRA. beside the model is not supported; merge it")
+    refused(folder, r"adapter_config.json: an adapter .LoRA. in the folder is not supported; merge it")
 
 
 def test_an_output_matrix_beside_tied_embeddings(tmp_path: Path) -> None:

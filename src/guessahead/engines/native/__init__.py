@@ -1,7 +1,8 @@
 """The CPU engine: Python reads the checkpoint and describes a pass, C++ (guessahead._native) runs it.
 
 Reading order: engine (passes over rows; jobs, sequence), architectures (a page for each family), builder (the
-operations of a pass), checkpoint and weights (what a file holds), head (the passes of a draft head).
+operations of a pass), checkpoint, metadata and weights (the content of a file), head (the passes of a draft
+head).
 """
 
 from __future__ import annotations

@@ -77,10 +77,10 @@ def spec(checkpoint: Checkpoint, windows: Sequence[int] | None = None, **traits:
 
 
 def refuse_window(checkpoint: Checkpoint) -> None:
-    """Raise a ModelError where the file has a sliding window, which the architecture does not."""
+    """Raise a ModelError if the file has a sliding window, which the architecture does not support."""
     if checkpoint.config.sliding_window:
         name = f"{checkpoint.architecture}.attention.sliding_window"
-        checkpoint.fail(f"metadata {name!r} is not supported of {checkpoint.architecture!r} models")
+        checkpoint.fail(f"metadata {name!r} is not supported for {checkpoint.architecture!r} models")
 
 
 def llama(checkpoint: Checkpoint) -> ArchitectureSpec:
@@ -89,7 +89,7 @@ def llama(checkpoint: Checkpoint) -> ArchitectureSpec:
 
 
 def qwen2(checkpoint: Checkpoint) -> ArchitectureSpec:
-    """Qwen 2 and 2.5: biases on q, k and v. Their files name no window."""
+    """Qwen 2 and 2.5: biases on q, k and v. Their files have no window."""
     return spec(checkpoint, qkv_bias=True)
 
 
@@ -99,7 +99,7 @@ def qwen3(checkpoint: Checkpoint) -> ArchitectureSpec:
 
 
 def phi3(checkpoint: Checkpoint) -> ArchitectureSpec:
-    """Phi-3 and 4: q, k, v in one tensor, gate and up in another; a window, where the file names one."""
+    """Phi-3 and 4: q, k, v in one tensor, gate and up in another; a window, if the file has one."""
     return spec(checkpoint, fused=checkpoint.has("blk.0.attn_qkv.weight"))
 
 
@@ -118,13 +118,13 @@ def granite(checkpoint: Checkpoint) -> ArchitectureSpec:
 
 
 def olmo2(checkpoint: Checkpoint) -> ArchitectureSpec:
-    """OLMo 2: norms on what leaves each branch, not on what enters it; q and k are normalised as a whole."""
+    """OLMo 2: norms on the output of each branch, not on its input; q and k are normalised as a whole."""
     refuse_window(checkpoint)  # of OLMo 3, whose layers differ
     return spec(checkpoint, qk_norm="whole", pre_norms=False, post_norms=True)
 
 
 def gemma_scale(checkpoint: Checkpoint, largest: int) -> float:
-    """Of attention scores. The largest model of a generation, known by its layers, takes width / heads."""
+    """The scale of attention scores; the largest model, recognised by its layers, uses width / heads."""
     c = checkpoint.config
     return default_scale(c.width // c.num_heads if c.num_layers == largest else c.head_dim)
 

@@ -126,7 +126,7 @@ class NativeEngine:
 
     @property
     def head_host(self) -> HeadHost:
-        """What the draft heads of the model share with it."""
+        """The parts that the model's draft heads share with it."""
         return self._head_host
 
     def head(self, path: str = "") -> NativeHead | None:

@@ -135,7 +135,7 @@ def _time(
 def _bit_identical(
     case: Case, matrix: _native.Matrix, pool: _native.Pool, isa: str, rows: Sequence[int]
 ) -> dict[int, bool]:
-    """By number of rows: whether each row has the same bits as alone and as in the scalar kernels."""
+    """Whether each row has the same bits as alone and in the scalar kernels, by number of rows."""
     x = _activations(case, rows[-1])
     alone = np.concatenate([matrix.matmul(pool, x[i : i + 1], isa, case.int8) for i in range(len(x))])
     twin = matrix.matmul(pool, x, "scalar", case.int8)

@@ -61,7 +61,7 @@ class PassCosts:
         return cls(engine.info.bytes_per_pass, macs[True], macs[False], attention)
 
     def work(self, num_rows: int, num_positions: int, cache_bytes: float) -> Work:
-        """One pass of so many rows over a cache of so many positions and bytes."""
+        """The work of one pass of num_rows over a cache of num_positions and cache_bytes."""
         f32 = num_rows * (self.f32_macs + self.attention_macs * num_positions)
         return Work(self.num_weight_bytes + cache_bytes, num_rows * self.int8_macs, f32)
 

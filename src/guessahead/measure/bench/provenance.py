@@ -49,7 +49,7 @@ def command_line() -> list[str]:
 
 
 def _commit(folder: Path) -> str | None:
-    """The commit of the checkout that holds the package, if it is one of its own files."""
+    """The commit of the checkout that contains the package, if the package is one of its files."""
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or not _git(folder, "ls-files", "__init__.py"):
         return None

@@ -107,7 +107,7 @@ class FolderConfig:
                 f"layer_types {_shown(sorted(set(implied)))} is not supported (all layers must be alike)"
             )
         if implied[0] == _SLIDING and window is None:
-            self._fail("layer_types say that attention is local, but there is no sliding_window")
+            self._fail("layer_types has local attention, but there is no sliding_window")
         return implied
 
     def _metadata(self, layer_types: tuple[str, ...]) -> dict[str, MetadataValue]:

@@ -30,7 +30,7 @@ class ModelFolder(GGUFFile):
         """
         if (path / "adapter_config.json").exists():
             raise ModelError(
-                f"{path}: adapter_config.json: an adapter (LoRA) beside the model is not supported; "
+                f"{path}: adapter_config.json: an adapter (LoRA) in the folder is not supported; "
                 "merge it into the weights and remove its files"
             )
         self.path, self.version, self.encoded = path, 0, MappingProxyType({})

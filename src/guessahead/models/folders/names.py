@@ -1,4 +1,4 @@
-"""Names of tensors: those of transformers' folders -> GGUF's."""
+"""Names of tensors: conversion from transformers' to GGUF's."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _LAYER_NAMES: Final = {
     "mlp.down_proj": "ffn_down",
 }
 _NAMES: Final = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-_COMPUTED: Final = "rotary_emb.inv_freq"  # older files keep what follows from the configuration
+_COMPUTED: Final = "rotary_emb.inv_freq"  # older files store this, though it follows from the configuration
 
 
 def is_computed(name: str) -> bool:
-    """Whether a tensor only repeats what the configuration says."""
+    """Whether a tensor only repeats a value of the configuration."""
     return name == _COMPUTED or name.endswith("." + _COMPUTED)
 
 
 def gguf_name(name: str, family: Family, num_layers: int) -> str | None:
-    """model.layers.0.self_attn.q_proj.weight -> blk.0.attn_q.weight; None: not a tensor of the model."""
+    """The GGUF name, such as blk.0.attn_q.weight; None if it is not a tensor of the model."""
     stem, _, suffix = name.rpartition(".")
     if suffix == "weight" and stem in _NAMES:
         return f"{_NAMES[stem]}.weight"

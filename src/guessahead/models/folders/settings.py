@@ -1,4 +1,4 @@
-"""The keys of config.json: which are read, which change nothing, and which would change what is computed."""
+"""The keys of config.json: those that are read, have no effect, or are refused."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A class of transformers, as `architectures` names it.
+    """A model class of transformers, by its name in `architectures`.
 
-    architecture: GGUF's name. paired: GGUF keeps the rows of q and k in another order (see folder.py).
-    biases: layers whose bias is part of the model. defaults: of keys that are absent, as the class has them.
-    neutral: settings of the class that are known under these values only.
+    architecture: GGUF's name. paired: GGUF stores the rows of q and k in another order (see folder.py).
+    biases: layers whose bias is part of the model. defaults: the class's values of absent keys.
+    neutral: settings of the class that are supported with these values only.
     """
 
     architecture: str
@@ -77,7 +77,7 @@ _READ: Final = _words(
     original_max_position_embeddings partial_rotary_factor
     """
 )
-# Of other families, of transformers itself, or of another engine -> values that change nothing.
+# Settings of other families, of transformers or of another engine -> values without effect.
 _CHANGING: Final[Mapping[str, tuple[object, ...]]] = {
     "activation_function": _GATES,
     "add_cross_attention": (False,),
@@ -116,7 +116,7 @@ _CHANGING: Final[Mapping[str, tuple[object, ...]]] = {
     "use_parallel_residual": (False,),
     "use_qk_norm": (False,),
 }
-# What transformers keeps beside the model's settings, and what trainers and converters add.
+# Further keys of transformers, and those that trainers and converters add.
 _SILENT: Final = _words(
     """
     _attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash
@@ -132,7 +132,7 @@ _SILENT: Final = _words(
     unsloth_version use_bfloat16 use_cache use_flash_attention use_flash_attn vocab_size
     """
 ) | _words(
-    # For writing texts; they are no part of the model.
+    # Settings of generation, which are not part of the model.
     """
     assistant_confidence_threshold assistant_lookbehind bad_words_ids begin_suppress_tokens diversity_penalty
     do_sample early_stopping encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff eta_cutoff
@@ -145,7 +145,7 @@ _SILENT: Final = _words(
 
 
 def refusal(family: Family, config: Mapping[str, Any]) -> str | None:
-    """Why a setting keeps the model from being run; None: none does."""
+    """The reason why a setting prevents running the model; None if there is none."""
     for key, value in config.items():
         if key in family.defaults or (value is None and key not in family.neutral):
             continue
@@ -156,8 +156,8 @@ def refusal(family: Family, config: Mapping[str, Any]) -> str | None:
             method = value.get("quant_method") if isinstance(value, dict) else None
             shown = _shown(method or "an unnamed method")
             return (
-                f"{key}: the weights are quantised by {shown}, which is not supported; take the folder "
-                "they were made from, or a GGUF file of the model"
+                f"{key}: the weights are quantised by {shown}, which is not supported; use the "
+                "original folder or a GGUF file of the model"
             )
         if key == "sliding_window" and config.get("use_sliding_window") is False:
             continue
@@ -166,7 +166,7 @@ def refusal(family: Family, config: Mapping[str, Any]) -> str | None:
 
 
 def unknown(family: Family, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keys that the class does not have, and that nobody is known to add."""
+    """Keys that are in no list: neither of the class nor added by known programs."""
     known = _READ | _SILENT | family.defaults.keys() | family.neutral.keys()
     return tuple(
         key

@@ -1,8 +1,8 @@
 """The tensors of safetensors files, memory-mapped. The files are not trusted (see gguf/header.py).
 
 Format: an 8-byte little-endian length, a JSON header of that length (name -> dtype, shape, data_offsets from
-the header's end), the data. A folder holds model.safetensors, or several files and an index that says which
-tensor is in which.
+the header's end), the data. A folder holds model.safetensors, or several files and an index of the file of
+each tensor.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_weights(folder: Path) -> dict[str, TensorInfo]:
     found = _joined(folder, names)
     for tensor, name in places.items():
         if tensor not in found and not is_computed(tensor):
-            raise ModelError(f"{index}: says that {name} holds {tensor[:80]!r}, which it does not")
+            raise ModelError(f"{index}: {name} does not have {tensor[:80]!r}, which is listed there")
     return found
 
 
