@@ -1,6 +1,7 @@
 """The command line: `guessahead COMMAND ...`.
 
-One file per command. A command's module is imported when the command is called, so that `--help` is quick.
+One file per command, imported when the command is called, so that `--help` is fast. Reading order: base
+(groups and errors), options (the shared options), generate, show (the output for people), then any command.
 The answer goes to stdout, everything else to stderr. Exit codes: 0; 1 if a comparison found a difference (and
 for an internal error); 2 for errors of the caller; 130 after Ctrl-C; 141 if the reader of stdout has closed
 it.

@@ -125,7 +125,7 @@ class GenerationState:
     ) -> tuple[Verdict, Chunk]:
         """Commit the tokens of a verdict up to the one that ends the text; returns the committed part.
 
-        chosen: the target's choices behind the verdict. logits: of the rows. The earliest event decides how
+        chosen: the target's choices. logits: of the rows. The earliest event decides how
             the generation ends.
         """
         text, num_taken, wanted = "", 0, full.token_ids.tolist()

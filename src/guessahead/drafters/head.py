@@ -130,11 +130,11 @@ class Head(Drafter):
         context, branches = ask.context, self._options.branches
         found = Tree()
         grown = _Rows(context.history[-1:], entry)
-        behind = {tree.ROOT: (state[0], logits[0])}
+        frontier = {tree.ROOT: (state[0], logits[0])}
         level_probability = path_probability = 1.0
         for depth in range(most):
             fresh: list[int] = []
-            for node, (_, row) in behind.items():
+            for node, (_, row) in frontier.items():
                 fresh += found.add(node, head_guesses(row, self._head.draft_ids, context, depth, branches))
             best = sorted(fresh, key=lambda node: -found.path_probability[node])[: self._options.width]
             best = [node for node in best if found.tokens[node] not in context.eos_ids]
@@ -146,10 +146,10 @@ class Head(Drafter):
                 if not ask.stop.goes_on(path_probability, depth + 1):
                     break
             for node in best:
-                grown.add(node, found.parents[node], found.tokens[node], behind[found.parents[node]][0])
+                grown.add(node, found.parents[node], found.tokens[node], frontier[found.parents[node]][0])
             rows, arguments = grown.arrays(best)
             states, by_row = sequence.grow(*arguments)
-            behind = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
+            frontier = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
         return found.draft(ask.budget)
 
     def _sampled(
@@ -238,7 +238,7 @@ class _Rows:
         self._nodes: dict[int, tuple[int, int, Float32]] = {}
 
     def add(self, node: int, parent: int, token: int, state: Float32) -> None:
-        """state: the head's state behind the guess."""
+        """state: the head's state that made the guess."""
         self._nodes[node] = parent, token, state
 
     def arrays(self, wanted: list[int]) -> tuple[list[int], tuple[Int32, Float32, Int32]]:

@@ -30,7 +30,7 @@ class _Written:
     """
 
     pieces: list[Piece] = field(default_factory=list)
-    beside: list[list[Piece]] = field(default_factory=list)
+    alternatives: list[list[Piece]] = field(default_factory=list)
     end: tuple[int, float] | None = None
 
 
@@ -74,10 +74,10 @@ class TextDraftModel(ModelDrafter):
         rewritten = Rewritten(self._target, self._reread.pending)
         main = self._main(written, rewritten)[:budget]
         self._guesses = [token for token, _ in main]
-        beside = _beside(written, rewritten, self._guesses)
+        alternatives = _alternatives(written, rewritten, self._guesses)
         chain = Chain(budget)
         for depth, guess in enumerate(main):
-            siblings = [(token, stated) for (at, token), stated in beside.items() if at == depth]
+            siblings = [(token, stated) for (at, token), stated in alternatives.items() if at == depth]
             chain.add([guess, *siblings])
         return chain.draft()
 
@@ -124,7 +124,7 @@ class TextDraftModel(ModelDrafter):
             if not pieces[0].data:
                 break  # a control token, which has no text; or padding
             written.pieces.append(pieces[0])
-            written.beside.append([piece for piece in pieces[1:] if piece.data])
+            written.alternatives.append([piece for piece in pieces[1:] if piece.data])
             if probability < self._options.min_probability:
                 break
             if ask.stop is not None:
@@ -157,11 +157,11 @@ class TextDraftModel(ModelDrafter):
         return self._own.token_bytes(token_id) if token_id < self._own.vocab_size else b""
 
 
-def _beside(written: _Written, rewritten: Rewritten, main: list[int]) -> dict[tuple[int, int], float]:
+def _alternatives(written: _Written, rewritten: Rewritten, main: list[int]) -> dict[tuple[int, int], float]:
     """The probability of each alternative, by the (depth, token) at which it first differs."""
     found: dict[tuple[int, int], float] = {}
     before = b""
-    for piece, others in zip(written.pieces, written.beside, strict=True):
+    for piece, others in zip(written.pieces, written.alternatives, strict=True):
         for other in others:
             ids = [token for token, _ in rewritten.ids(before + other.data)]
             pairs = enumerate(zip(ids, main, strict=False))

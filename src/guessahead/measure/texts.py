@@ -151,7 +151,7 @@ class _Text:
         return verdict, HiddenStates(first, layers)
 
     def _ask(self, draft: Draft, place: int) -> None:
-        """Record the guesses as far as those before them equal the text. Siblings count as one."""
+        """Record the guesses whose predecessors equal the text. Siblings count as one."""
         children: dict[int, dict[int, int]] = {}
         for (parent, token), node in tree.children_of(draft).items():
             children.setdefault(parent, {})[token] = node

@@ -5,6 +5,7 @@ tokens.py   tokens to text and to safe HTML
 tables.py   the figures
 charts.py   steps and progress as SVG
 page.py     the self-contained page, with style.css and script.js in it
+measured.py alpha and costs from a trace, for `guessahead predict`
 """
 
 from guessahead.report.page import render

@@ -32,7 +32,7 @@ _CASED: Final = (
 class PreTokenizer:
     """The patterns that cut text into words, and further settings of one name.
 
-    patterns: applied one after the other; what a pattern does not match is a word (or several) of its own.
+    patterns: applied one after the other; text between matches becomes one word (or several).
     ignore_merges: a word that is itself a token is kept whole, regardless of the merges.
     adds_bos: BOS comes first unless the file says otherwise.
     """

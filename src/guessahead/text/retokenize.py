@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # text is cut into tokens depends on what follows within a word or a run of spaces, not on the next lines.
 LEAST_TAIL: Final = 48
 MOST_TAIL: Final = 160
-_TRIES: Final = 4  # places where the text may be cut, per step
+_TRIES: Final = 4  # positions per step at which the text may be cut
 # The part at the end of a text that may continue: a word, a run of other characters, or of spaces.
 _OPEN: Final = re.compile(r"(?: ?\w+| ?[^\w\s]+|\s+)\Z")
 
@@ -120,7 +120,7 @@ class Rewritten:
         self._writer, self._pending = writer, pending
 
     def ids(self, data: bytes) -> list[tuple[int, int]]:
-        """(id, end) of each token behind the pending bytes; end: offset in data."""
+        """The (id, end) of each token after the pending bytes; end: offset in data."""
         text = _whole_characters(data)
         if not data.startswith(self._pending) or len(text) == 0:
             return []

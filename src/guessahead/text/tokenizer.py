@@ -6,7 +6,7 @@ this file configures it from the metadata, and implements the differences betwee
 whose ids are the reference:
 
 - Special tokens are cut out of the text longest first, over the whole text (not leftmost first).
-- A byte without a token of its own (SmolLM2 lacks 21) is left out, and nothing merges across the gap.
+- A byte without a token (SmolLM2 lacks 21) is omitted, and nothing merges across the gap.
 - No Unicode normalisation (the published Qwen2 tokenizer.json asks for NFC; GGUF files do not carry that).
 
 For SentencePiece, see sentencepiece.py; a space is added before the text and after every special token,
@@ -102,7 +102,7 @@ class Tokenizer:
             tokens (`<tool_call>`) are recognised in both cases, as in llama.cpp.
         bos: add the model's ids of a prompt's beginning (mostly BOS), unless the text begins with them, and
             of its end (mostly none). False for text that continues other text.
-        Errors: PromptError if `text` holds a lone surrogate (a byte that was not valid UTF-8).
+        Errors: PromptError if `text` contains a lone surrogate (a byte that was not valid UTF-8).
         """
         if not text:
             return []

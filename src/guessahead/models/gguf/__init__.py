@@ -1,4 +1,9 @@
-"""GGUF files: `GGUFFile` reads (memory-mapped), `write_gguf` writes, `dequantize` and `quantize` convert."""
+"""GGUF files: `GGUFFile` reads (memory-mapped), `write_gguf` writes, `dequantize` and `quantize` convert.
+
+Reading order: types (the formats and their sizes), header and reader, parts (a model in several files),
+writer; then formats, blocks, superblocks and bits (the layout of each format), quantize; rotation (rotary
+embeddings as GGUF describes them).
+"""
 
 from guessahead.models.gguf.header import TensorInfo
 from guessahead.models.gguf.quantize import CONVERTIBLE, dequantize, quantize, step_sizes

@@ -1,1 +1,4 @@
-"""Chat templates, which are programs that come with a model, run in a sandbox with limits (budget)."""
+"""A sandbox for chat templates, which are programs that come with a model and are not trusted.
+
+Reading order: sandbox (what a template can use), budget (the limits on its work and its output).
+"""
