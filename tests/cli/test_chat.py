@@ -95,7 +95,8 @@ def test_options_count(chat: Chatting, lm: ga.LanguageModel) -> None:
 
 
 def test_stats_and_compare(chat: Chatting) -> None:
-    result = chat("the quick brown fox", "/stats", "/compare", arguments=("--temperature", "1", "--seed", "4"))
+    settings = ("--temperature", "1", "--seed", "4")
+    result = chat("the quick brown fox", "/stats", "/compare", arguments=settings)
     assert result.exit_code == 0, result.output
     assert "  tokens " in result.stderr
     assert "  text " in result.stderr
