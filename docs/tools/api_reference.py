@@ -24,7 +24,7 @@ _MODULES = {
     "guessahead.report.measured": ("from_trace", "Measured"),
     "guessahead.measure.texts": ("measure_text",),
     "guessahead.measure.text_result": ("TextAcceptance", "Expectation", "expect", "pooled"),
-    "guessahead.measure.costs": ("measure_passes", "PassTimes"),
+    "guessahead.controller.pass_curve": ("measure_passes", "PassCurve"),
     "guessahead.controller.saved": ("Tuned", "load", "save", "forget"),
     "guessahead.types": ("Ask", "StopRule", "HiddenStates"),
     "guessahead.drafters.base": ("DrafterResources", "NoOptions"),

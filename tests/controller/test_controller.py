@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.controller.pass_costs import PassCosts
+from guessahead.controller.pass_costs import LearnedPassCosts
 from guessahead.engines.replay import Recording, recordings
 from guessahead.types import Gamma, Int32
 from tests.support.replaying import AVX2, AVX512, FLAT, DraftModelCosts, Hostile, HostileSlow, replay, speed
@@ -49,7 +49,7 @@ def test_never_slower_by_default(v: Any) -> None:
 def test_as_good_as_the_best_fixed_setting_of_each_category(v: Any) -> None:
     """Beside a fixed draft length chosen in hindsight, for each category apart."""
     times: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    costs = PassCosts(64)
+    costs = LearnedPassCosts(64)
     for gamma in (1, 2, 3, 4, 6, 8, 12, 16, "auto"):
         for each in RECORDINGS:
             stats = replay(each, "suffix", gamma, v=v, costs=costs).stats
@@ -99,7 +99,7 @@ def model_speed(c: float, alpha: float, gamma: Gamma, tokens: int = 1200, **rest
 @pytest.mark.parametrize(("c", "alpha"), T5)
 def test_an_accelerator_gets_its_best_gamma(c: float, alpha: float) -> None:
     """Rows are free there: v = 1."""
-    costs = PassCosts(64)
+    costs = LearnedPassCosts(64)
     model_speed(c, alpha, "auto", 300, v=FLAT, costs=costs)  # what the passes cost is known from then on
     ours = model_speed(c, alpha, "auto", v=FLAT, costs=costs)
     best = max(model_speed(c, alpha, gamma, v=FLAT) for gamma in (3, 4, 6, 8, 10))
@@ -135,9 +135,9 @@ def test_probes_stay_within_their_share() -> None:
 
 def test_guesses_are_scored_without_being_verified() -> None:
     """Where no guess pays, rows are not spent to find that out: each one costs 1.5 passes here."""
-    v, costs = tuple(1.5 * m - 0.5 for m in range(1, 17)), PassCosts(64)
+    v, costs = tuple(1.5 * m - 0.5 for m in range(1, 17)), LearnedPassCosts(64)
     for rows in (1, 2, 3, 4, 6, 8) * 30:
-        costs.update(rows, 0, v[rows - 1])
+        costs.learn(rows, v[rows - 1])
     made = recording(np.tile(noise(30), 12))
     run = replay(made, "prompt-lookup", "auto", v=v, costs=costs, trace=True)
     assert run.stats.num_drafted == 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.controller import asking
+from guessahead.controller.members import Member
 from guessahead.core import rejection
 from guessahead.core.rejection import Use
 from guessahead.drafters.draft_model import DraftModel
@@ -66,7 +66,7 @@ def test_a_draft_model_with_another_number_of_tokens_keeps_the_law(second_vocab)
     ],
 )
 def test_the_controller_keeps_the_law(drafter, settings, c, monkeypatch):
-    monkeypatch.setattr(asking, "TRUSTED_HITS", 0)  # a model may make long drafts at once
+    monkeypatch.setattr(Member, "trusted", lambda _, limit: limit)  # long drafts at once
     max_tokens = 4 if settings == "temperature" else 5
     world = World(drafter, settings, "auto", max_tokens, c)
     assert distance(*world.laws()) < SAME

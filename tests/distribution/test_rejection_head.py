@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.controller import asking
+from guessahead.controller.members import Member
 from guessahead.core import sampling
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.head import Head, HeadOptions
@@ -119,7 +119,7 @@ def test_a_head_of_which_every_token_is_forbidden_keeps_the_law(monkeypatch: pyt
 def test_the_controller_keeps_the_law(
     drafter: Any, settings: str, c: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "TRUSTED_HITS", 0)  # a head may make long drafts at once
+    monkeypatch.setattr(Member, "trusted", lambda _, limit: limit)  # long drafts at once
     monkeypatch.setattr(Head, "prior", None)  # what is decided here must not hang on what was tuned
     monkeypatch.setattr(Head, "mean_prior", Drafter.mean_prior)
     max_tokens = 4 if settings == "temperature" else 5

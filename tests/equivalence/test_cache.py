@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guessahead.controller.pass_costs import PassCosts
+from guessahead.controller.pass_costs import LearnedPassCosts
 from guessahead.drafters.base import Drafter
 from guessahead.engines.native import NativeSequence
 from guessahead.protocols import Engine, EngineInfo, PassOutput, Rows, SequenceState
@@ -52,9 +52,9 @@ class Watched:
 def caches(world: World, drafter: Drafter, request: Request) -> tuple[list[Cache], tuple[int, ...]]:
     """The cache after each step, and the tokens."""
     engine = Watched(world.engine)
-    costs = PassCosts(world.engine.info.max_rows)
+    costs = LearnedPassCosts(world.engine.info.max_rows)
     for rows in range(1, 9):
-        costs.update(rows, 0, 1.0 + 0.01 * rows)
+        costs.learn(rows, 1.0 + 0.01 * rows)
     decoder = SpeculativeDecoder(engine, drafter, world.tokenizer, costs=costs, clock=Whimsical(3))
     found, tokens = [], []
     for chunk in decoder.stream(request):

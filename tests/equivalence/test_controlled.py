@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from guessahead.controller.pass_costs import PassCosts
+from guessahead.controller.pass_costs import LearnedPassCosts
 from guessahead.drafters.base import Drafter
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Chunk, Generation, Request
@@ -46,9 +46,9 @@ class Whimsical:
 
 
 def controlled(world: World, drafter: Drafter, request: Request, seed: int) -> tuple[list[Chunk], Generation]:
-    costs = PassCosts(world.engine.info.max_rows)
+    costs = LearnedPassCosts(world.engine.info.max_rows)
     for rows in range(1, 9):
-        costs.update(rows, 0, 1.0 + 0.01 * rows)
+        costs.learn(rows, 1.0 + 0.01 * rows)
     decoder = SpeculativeDecoder(world.engine, drafter, world.tokenizer, costs=costs, clock=Whimsical(seed))
     steps, chunks = decoder.stream(replace(request, gamma="auto")), []
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -12,11 +12,9 @@ from guessahead.core.sampling import probabilities
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.errors import PromptError
-from guessahead.measure.costs import measure_passes
 from guessahead.measure.formulas import Costs, VerifyCurve, predict_speedup, predict_tau
 from guessahead.measure.text_result import TextAcceptance, expect, pooled
 from guessahead.measure.texts import measure_text
-from guessahead.protocols import PassOutput, Rows
 from guessahead.types import Ask, ChoiceContext, Draft, Float32, HiddenStates, Int32, SamplingParams, Verdict
 from tests.support.fakes import FakeEngine, ScriptEngine, TinyEngine
 
@@ -203,39 +201,3 @@ def test_probabilities_are_those_of_the_choice() -> None:
     assert law(temperature=1.0) == pytest.approx(list(weights / weights.sum()), abs=1e-6)
     assert law(temperature=1.0, top_k=2) == pytest.approx([0.731059, 0.268941, 0, 0], abs=1e-6)
     assert law(temperature=1.0, min_p=0.2) == pytest.approx([0.731059, 0.268941, 0, 0], abs=1e-6)
-
-
-class Timed(ScriptEngine):
-    """A pass of m rows takes `seconds[m]`."""
-
-    def __init__(self, seconds: Mapping[int, float], **limits: int) -> None:
-        super().__init__(list(range(20)), **limits)
-        self.now, self._seconds = 0.0, seconds
-        self.lengths: list[int] = []
-
-    def forward(self, requests: list[Rows]) -> list[PassOutput]:
-        [rows] = requests
-        self.lengths.append(rows.sequence.length)
-        self.now += self._seconds.get(len(rows.token_ids), 1.0)
-        return super().forward(requests)
-
-
-def test_measured_passes() -> None:
-    seconds = {1: 0.02, 2: 0.022, 4: 0.03}
-    engine = Timed(seconds)
-    told: list[tuple[int, int]] = []
-    found = measure_passes(
-        engine, rows=(2, 4), num_rounds=3, clock=lambda: engine.now, progress=lambda *both: told.append(both)
-    )
-    assert found.seconds == pytest.approx(0.02)
-    assert found.v.points == pytest.approx({1: 1.0, 2: 1.1, 4: 1.5})
-    assert set(engine.lengths[1:]) == {64}
-    assert told[-1] == (3, 3)
-    assert engine.num_open == 0
-
-
-@pytest.mark.parametrize(("limits", "sizes"), [({"max_rows": 3}, [1, 2]), ({"context_length": 7}, [1, 2, 4])])
-def test_sizes_that_the_engine_cannot_take_are_left_out(limits: dict[str, int], sizes: Sequence[int]) -> None:
-    engine = Timed({}, **limits)
-    found = measure_passes(engine, rows=(2, 4, 8), num_rounds=1, clock=lambda: engine.now)
-    assert list(found.v.points) == sizes

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from guessahead.controller.pass_costs import PassCosts
+from guessahead.controller.pass_costs import LearnedPassCosts
 from guessahead.core.stats import Stats
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources, NoOptions
@@ -47,7 +47,7 @@ def replay(
     *,
     v: Sequence[float] = AVX2,
     model: DraftModelCosts | None = None,
-    costs: PassCosts | None = None,
+    costs: LearnedPassCosts | None = None,
     options: dict[str, Any] | None = None,
     vocab_size: int = 49152,
     trace: bool = False,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from guessahead.controller.pass_costs import PassCosts
+from guessahead.controller.pass_costs import LearnedPassCosts
+from guessahead.controller.pass_curve import PassCurve
 from guessahead.core.rejection import Use
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.draft_model import DraftModel
@@ -114,10 +115,8 @@ class World:
         return ours, plain
 
 
-def _known_costs() -> PassCosts:
-    v = [1.0 + 0.05 * m for m in range(MAX_ROWS)]
-    curve = {"seconds": 1.0, "v": v, "counts": [12] * MAX_ROWS}
-    return PassCosts.from_json({"max_rows": MAX_ROWS, "curves": {"0": curve}}, MAX_ROWS)
+def _known_costs() -> LearnedPassCosts:
+    return LearnedPassCosts(MAX_ROWS, PassCurve({m: 0.95 + 0.05 * m for m in range(1, MAX_ROWS + 1)}))
 
 
 def model(setup: DrafterResources) -> Drafter:

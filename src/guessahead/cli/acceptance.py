@@ -150,8 +150,8 @@ def _encode(lm: LanguageModel, name: str, text: str, most: int) -> Int32:
 def _measure(
     lm: LanguageModel, checked: GenerateOptions, encoded: dict[str, Int32], gamma: int
 ) -> tuple[list[TextAcceptance], list[Costs]]:
-    from guessahead.measure.costs import measure_passes
-    from guessahead.measure.formulas import Costs
+    from guessahead.controller.pass_curve import FINE_ROUNDS, FINE_SIZES, measure_passes
+    from guessahead.measure.formulas import Costs, VerifyCurve
     from guessahead.measure.texts import measure_text
     from guessahead.runners.solo import solo
 
@@ -161,7 +161,8 @@ def _measure(
         params = replace(params, seed=0)
     found = []
     with measuring.progress_bar() as bar:
-        passes = measure_passes(engine, progress=bar("the machine"))
+        told = bar("the machine")
+        passes = measure_passes(engine, sizes=FINE_SIZES, num_rounds=FINE_ROUNDS, progress=told)
         for name, token_ids in encoded.items():
             text = measure_text(
                 name,
@@ -175,7 +176,8 @@ def _measure(
                 progress=bar(name),
             )
             found.append(text)
-    return found, [Costs(text.guess_seconds / passes.seconds, passes.v) for text in found]
+    v = VerifyCurve(passes.v)
+    return found, [Costs(text.guess_seconds / passes.seconds[1], v) for text in found]
 
 
 def _print(

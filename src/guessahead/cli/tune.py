@@ -17,8 +17,8 @@ from guessahead.errors import ParameterError, PromptError
 from guessahead.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from guessahead.controller.pass_curve import PassCurve
     from guessahead.controller.saved import Tuned
-    from guessahead.measure.costs import PassTimes
     from guessahead.measure.tune import Answer, Candidate
     from guessahead.model import LanguageModel
 
@@ -92,6 +92,7 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
     from guessahead.controller.saved import Tuned
     from guessahead.engines.machine import package_version
     from guessahead.measure.bench.lock import alone
+    from guessahead.measure.formulas import VerifyCurve
     from guessahead.measure.tune import best, largest_draft
     from guessahead.model import load
 
@@ -106,14 +107,14 @@ def _tune(model: str, draft_model: str | None, values: dict[str, Any]) -> tuple[
     return Tuned(
         drafter="none" if known is None else known.drafter,
         gamma=expected.gamma if expected else 0,
-        max_draft=largest_draft(passes.v),
+        max_draft=largest_draft(VerifyCurve(passes.v)),
         threads=threads,
         alpha=known.found.alpha if known and known.found else None,
         tau=expected.tau if expected else 1.0,
         speedup=expected.speedup if expected else 1.0,
         c=known.costs.c if known and known.costs else 0.0,
-        v={str(rows): v for rows, v in passes.v.points.items()},
-        plain_tokens_per_second=1.0 / passes.seconds,
+        v={str(rows): v for rows, v in passes.v.items()},
+        plain_tokens_per_second=1.0 / passes.seconds[1],
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         version=package_version(),
     ), candidates
@@ -129,10 +130,10 @@ def _prompts(path: Path | None, wanted: int) -> list[tuple[str, str]]:
     return [(task.prompt_id, task.prompt) for task in chosen]
 
 
-def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassTimes, int]:
+def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel, PassCurve, int]:
     """The model with the number of threads for which one-row passes are fastest."""
+    from guessahead.controller.pass_curve import FINE_ROUNDS, FINE_SIZES, measure_passes
     from guessahead.engines.machine import usable_cores
-    from guessahead.measure.costs import measure_passes
     from guessahead.model import load
     from guessahead.runners.solo import solo
 
@@ -141,14 +142,16 @@ def _fastest(model: str, threads: int | None, bar: _Bar) -> tuple[LanguageModel,
     tried = []
     for count in counts:
         lm = load(model, threads=count)
-        tried.append((lm, measure_passes(solo(lm.runner).engine, progress=bar(f"{count} threads")), count))
-    return min(tried, key=lambda each: each[1].seconds)
+        engine, told = solo(lm.runner).engine, bar(f"{count} threads")
+        passes = measure_passes(engine, sizes=FINE_SIZES, num_rounds=FINE_ROUNDS, progress=told)
+        tried.append((lm, passes, count))
+    return min(tried, key=lambda each: each[1].seconds[1])
 
 
 def _candidates(
     lm: LanguageModel,
     draft_model: LanguageModel | None,
-    passes: PassTimes,
+    passes: PassCurve,
     prompts: Sequence[tuple[str, str]],
     values: dict[str, Any],
     bar: _Bar,

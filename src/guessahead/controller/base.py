@@ -31,14 +31,11 @@ class FixedGamma:
         return None if self._ask is None else (self._drafter, self._ask)
 
     def answer(self, draft: Draft, seconds: float) -> None:
-        asked, self._ask = self._ask, None
-        if asked is None:
-            raise StateError("nothing was asked")
-        if len(draft) > asked.budget:
-            raise StateError(
-                f"drafter {self._drafter.name!r} proposed {len(draft)} tokens; {asked.budget} were allowed"
-            )
-        self._draft = draft
+        assert self._ask is not None, "nothing was asked"
+        name, budget = self._drafter.name, self._ask.budget
+        if len(draft) > budget:
+            raise StateError(f"drafter {name!r} proposed {len(draft)} tokens; {budget} were allowed")
+        self._draft, self._ask = draft, None
 
     def draft(self) -> Draft:
         return self._draft

@@ -1,204 +1,166 @@
-"""The guesses of one step while they are weighed: who made them, and how likely each path is to be right."""
+"""The drafters that are asked, and the guesses of one step: who made them, and how likely they are right."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from guessahead.controller.probability import MOST, Track
-from guessahead.controller.surplus import Surplus
+from guessahead.controller.probability import Track
+from guessahead.controller.running import Mean
 from guessahead.core import tree
-from guessahead.types import Draft
+from guessahead.types import NO_DRAFT, Draft
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter
+    from guessahead.types import ChoiceContext
 
-# A guess counts at most so many times as long as it was expected to take.
+# A guess counts at most so many times as long as it was expected to take: a stolen core must not put a
+# drafter off for long.
 MAX_SURPRISE: Final = 2.0
-# What a drafter that was never asked is assumed to gain per question, in tokens: enough to be asked once.
-FIRST_GAIN: Final = 0.3
 # Memory of what a drafter costs and gains, per question: some eight.
 ASK_MEMORY: Final = 0.88
-# Most steps in which a drafter is not even considered, after it was not worth asking: considering it costs
-# microseconds, and what is known about it changes slowly.
-MOST_REST: Final = 3
-# A model that is at most so many tokens behind reads them along with its first guess.
+# A second model that lags behind must read before it guesses: at first, each token is assumed to take this
+# part of a guess. At most so many tokens are read along with its first guess.
+READ_SHARE: Final = 0.2
 SMALL_LAG: Final = 4
-# The confidence of a drafter that states none.
+# The probability of a guess whose drafter states none.
 UNKNOWN: Final = 0.65
 
 
 class Member:
-    """A drafter, and what is known about it."""
+    """A drafter, and what is known about it; times in passes of one row.
+
+    gain: tokens that a question gained, of one that does not pay per guess. time: of a question; for one that
+    pays per guess, of a guess. decision: what became of it in this step, in words.
+    """
 
     def __init__(self, drafter: Drafter) -> None:
         self.drafter = drafter
         self.track = Track(drafter.prior, drafter.mean_prior)
-        self.ask_seconds = 0.0  # of one question, for a drafter that does not pay per guess
-        self.gain = FIRST_GAIN  # tokens that one question gained
-        self.guess_seconds: float | None = None  # of one guess, for one that does
-        self.read_seconds: float | None = None  # per token that it must catch up with
-        self.probing = False
-        self.reason = ""
-        self._rest = self._declined = 0
-        self.surplus = Surplus()  # of its answers, for one that pays for every guess
+        self.gain, self.time = Mean(ASK_MEMORY), Mean(ASK_MEMORY, drafter.relative_cost)
+        self._reading = READ_SHARE * drafter.relative_cost  # of one token
+        self.decision = ""
 
-    def resting(self) -> bool:
-        """Called once a step: whether it need not be considered, as it was not worth asking of late."""
-        self._rest -= 1
-        return self._rest >= 0
+    def trusted(self, limit: int) -> int:
+        """How many guesses it is asked for: without a known prior one at first, and two more for each hit."""
+        return limit if self.drafter.prior else min(limit, 1 + 2 * self.track.num_hits)
 
-    def decline(self) -> None:
-        """It is not worth asking: leave it alone for some steps, more of them each time."""
-        self._declined = min(2 * self._declined + 1, MOST_REST)
-        self._rest = self._declined
+    def reading(self, context: ChoiceContext) -> float:
+        """Time of what it has to read before its next guess."""
+        return max(self.drafter.lag(context) - 1, 0) * self._reading
 
-    def wake(self) -> None:
-        """It is asked because it pays."""
-        self._rest = self._declined = 0
-
-    def learn_costs(self, seconds: float, num_guesses: int, lag: int, expected: float) -> None:
-        """A question took so long. num_guesses: one behind the other; those beside them cost nothing.
-
-        expected: seconds of one guess, as assumed before. A stolen core must not put a drafter off for long.
-        """
+    def learn_time(self, time: float, draft: Draft, lag: int) -> None:
+        """A question took so long. lag: tokens that were read before. Siblings of a guess cost nothing."""
         if not self.drafter.pays_per_guess:
-            self.ask_seconds += (seconds - self.ask_seconds) * (1 - ASK_MEMORY if self.ask_seconds else 1.0)
-            return
-        if num_guesses == 0:
-            return
-        if lag <= SMALL_LAG:
-            each = min(seconds / num_guesses, MAX_SURPRISE * expected)
-            old = self.guess_seconds
-            self.guess_seconds = each if old is None else old + (each - old) * (1 - ASK_MEMORY)
-        elif self.guess_seconds is not None:
-            self.read_seconds = max(seconds - self.guess_seconds * num_guesses, 0.0) / lag
+            self.time.learn(time)
+        elif lag > SMALL_LAG:
+            self._reading = max(time - tree.height(draft) * self.time.value, 0.0) / lag
+        elif len(draft):
+            self.time.learn(min(time / tree.height(draft), MAX_SURPRISE * self.time.value))
+
+    def to_json(self) -> dict[str, Any]:
+        """For `Controller.why`."""
+        return {
+            "drafter": self.drafter.name,
+            "note": self.drafter.note,
+            "decision": self.decision,
+            "mean": round(self.track.mean.value, 3),
+            "num_scored": self.track.num_scored,
+        }
 
 
-class Guesses:
-    """The guesses of all members, as lists: one node per token and parent.
+@dataclass(eq=False, slots=True)
+class Node:
+    """A guess. depth: 0 = of the next token. path_probability: that it and all above it are right.
 
-    drawn: a draft that was drawn by chance, and its nodes: it must be verified whole, and nothing beside it
-        (rejection.py).
+    sources: who guessed it, with the probability stated. children: by token.
     """
 
-    __slots__ = ("_chain", "_found", "depths", "drawn", "kids", "parents", "reach", "sources", "tokens")
+    token: int
+    parent: Node | None
+    depth: int
+    path_probability: float = 0.0
+    sources: list[tuple[Member, float]] = field(default_factory=list)
+    children: dict[int, Node] = field(default_factory=dict)
+
+
+class Candidates:
+    """The guesses of all members in one tree; a parent comes before its children.
+
+    sampled: the nodes of a draft that was sampled, if there is one: it must be verified whole, and nothing
+    beside it (core/rejection.py).
+    """
 
     def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.parents: list[int] = []
-        self.depths: list[int] = []
-        self.reach: list[float] = []  # chance that the node and all above it are right
-        self.sources: list[list[tuple[Member, float]]] = []  # who guessed it, how confident
-        self.kids: dict[int, list[int]] = {}
-        self._found: dict[tuple[int, int], int] = {}  # (parent, token) -> node
-        self._chain: Draft | None = None  # the usual case: nothing else was taken in
-        self.drawn: tuple[Draft, list[int]] | None = None
+        self.nodes: list[Node] = []
+        self.sampled: list[Node] = []
+        self._root = Node(-1, None, -1, 1.0)
+        self._sampled_draft = NO_DRAFT
 
     def add(self, draft: Draft, member: Member) -> None:
         """Take in a draft; a guess that is there already becomes likelier."""
-        if not self.tokens and draft.parents is None:
-            self._add_chain(draft, member)
-            return
-        if self._chain is not None:
-            self._found = {(parent, token): parent + 1 for parent, token in enumerate(self.tokens, -1)}
-            self._chain = None
-        track, depths, reach = member.track, self.depths, self.reach
-        confidence = [UNKNOWN] * len(draft) if draft.probabilities is None else draft.probabilities.tolist()
-        parents = None if draft.parents is None else draft.parents.tolist()
-        own: list[int] = []
-        for i, token in enumerate(draft.token_ids.tolist()):
-            above = i - 1 if parents is None else parents[i]
-            parent = above if above < 0 else own[above]
-            depth = 0 if parent < 0 else depths[parent] + 1
-            chance = track.chance(confidence[i], depth)
-            before = 1.0 if parent < 0 else reach[parent]
-            node = self._found.get((parent, token), -1)
-            if node < 0:
-                node = self._found[parent, token] = len(self.tokens)
-                self.kids.setdefault(parent, []).append(node)
-                self.tokens.append(token)
-                self.parents.append(parent)
-                depths.append(depth)
-                reach.append(before * chance)
-                self.sources.append([(member, confidence[i])])
-            else:
-                known = reach[node] / before if before > 0.0 else 0.0
-                reach[node] = before * min(1.0 - (1.0 - known) * (1.0 - chance), MOST)
-                self.sources[node].append((member, confidence[i]))
+        stated = [UNKNOWN] * len(draft) if draft.probabilities is None else draft.probabilities.tolist()
+        parents, own = tree.parents_of(draft).tolist(), list[Node]()
+        for token, above, said in zip(draft.token_ids.tolist(), parents, stated, strict=True):
+            parent = own[above] if above >= 0 else self._root
+            node = parent.children.get(token)
+            if node is None:
+                node = parent.children[token] = Node(token, parent, parent.depth + 1)
+                self.nodes.append(node)
+            missing = parent.path_probability - node.path_probability
+            node.path_probability += missing * member.track.probability(said, node.depth)
+            node.sources.append((member, said))
             own.append(node)
         if draft.distributions is not None:
-            self.drawn = draft, own
+            self.sampled, self._sampled_draft = own, draft
 
-    def _add_chain(self, draft: Draft, member: Member) -> None:
-        """The same for a chain that comes first, without looking for what is there."""
-        self._chain = draft
-        num = len(draft)
-        confidence = [UNKNOWN] * num if draft.probabilities is None else draft.probabilities.tolist()
-        self.tokens = draft.token_ids.tolist()
-        self.parents = list(range(-1, num - 1))
-        self.depths = list(range(num))
-        self.kids = {node - 1: [node] for node in range(num)}
-        self.sources = [[(member, sure)] for sure in confidence]
-        chance_of, reach = member.track.chance, 1.0
-        for depth, sure in enumerate(confidence):
-            reach *= chance_of(sure, depth)
-            self.reach.append(reach)
-        if draft.distributions is not None:
-            self.drawn = draft, list(range(num))
+    def ranked(self) -> list[Node]:
+        """The likeliest first; a parent comes before its children."""
+        return sorted(self.nodes, key=lambda node: -node.path_probability)
 
-    def by_reach(self) -> list[int]:
-        """Nodes, the likeliest first; a parent comes before its children."""
-        order = range(len(self.tokens))
-        if self._chain is not None:
-            return list(order)
-        return sorted(order, key=lambda node: (-self.reach[node], node))
-
-    def pick(self, nodes: list[int]) -> Draft:
+    def pick(self, nodes: list[Node]) -> Draft:
         """The draft of these nodes, which hold every parent of theirs."""
-        if self.drawn is not None:
-            draft, nodes = self.drawn
-            return replace(draft, origins=(self.sources[nodes[0]][-1][0].drafter.name,) * len(draft))
-        if self._chain is not None:
-            chain, num = self._chain, len(nodes)
-            sure = None if chain.probabilities is None else chain.probabilities[:num]
-            return Draft(chain.token_ids[:num], None, sure, (self.sources[0][0][0].drafter.name,) * num)
-        nodes = sorted(nodes)
-        new = {node: i for i, node in enumerate(nodes)}
-        parents = [new.get(self.parents[node], tree.ROOT) for node in nodes]
-        sources = [self.sources[node][0] for node in nodes]
+        if self.sampled:
+            origins = tuple(node.sources[-1][0].drafter.name for node in nodes)
+            return replace(self._sampled_draft, origins=origins)
+        chosen = set(nodes)
+        ordered = [node for node in self.nodes if node in chosen]
+        number: dict[Node | None, int] = {node: i for i, node in enumerate(ordered)}
+        parents = [number.get(node.parent, tree.ROOT) for node in ordered]
         return tree.draft_of(
-            [self.tokens[node] for node in nodes],
+            [node.token for node in ordered],
             None if parents == list(range(-1, len(nodes) - 1)) else parents,
-            [confidence for _, confidence in sources],
-            [member.drafter.name for member, _ in sources],
+            [node.sources[0][1] for node in ordered],
+            [node.sources[0][0].drafter.name for node in ordered],
         )
 
+    def score(self, token_ids: list[int]) -> None:
+        """Follow the guesses along the tokens that came, and tell each drafter how its guesses did."""
+        node = self._root
+        for token in token_ids:
+            likeliest: dict[
+                Member, tuple[float, bool]
+            ] = {}  # highest probability stated; that guess is right
+            for child in node.children.values():
+                for member, stated in child.sources:
+                    member.track.record(stated, child.depth, child.token == token)
+                    if member not in likeliest or stated > likeliest[member][0]:
+                        likeliest[member] = stated, child.token == token
+            for member, (_, hit) in likeliest.items():
+                member.track.record_position(hit)
+            node = node.children.get(token) or Node(token, node, 0)
 
-def follow(guessed: Guesses, node: int, token_ids: list[int]) -> tuple[Guesses, int] | None:
-    """Walk the guesses along the tokens from `node` on, and tell each drafter how it did.
-
-    Returns where the guesses go on; None where they end or are wrong.
-    """
-    for token in token_ids:
-        followed = -1
-        found: dict[
-            Member, tuple[float, bool, bool]
-        ] = {}  # its highest confidence; that guess, any one is right
-        for child in guessed.kids.get(node, ()):
-            hit = guessed.tokens[child] == token
-            if hit:
-                followed = child
-            depth = guessed.depths[child]
-            for member, confidence in guessed.sources[child]:
-                member.track.record(confidence, depth, hit)
-                highest, main, any_hit = found.get(member, (-1.0, False, False))
-                if confidence > highest:
-                    highest, main = confidence, hit
-                found[member] = highest, main, hit or any_hit
-        for member, (_, main, any_hit) in found.items():
-            member.track.record_position(any_hit, main)
-        if followed < 0:
-            return None
-        node = followed
-    return guessed, node
+    def to_json(self, chosen: list[Node]) -> list[dict[str, Any]]:
+        """For `Controller.why`."""
+        number: dict[Node | None, int] = {node: i for i, node in enumerate(self.nodes)}
+        return [
+            {
+                "token_id": node.token,
+                "parent": number.get(node.parent, tree.ROOT),
+                "confidence": round(node.sources[0][1], 3),
+                "reach": round(node.path_probability, 3),
+                "by": [member.drafter.name for member, _ in node.sources],
+                "chosen": node in chosen,
+            }
+            for node in self.nodes
+        ]

@@ -19,8 +19,8 @@ from guessahead.measure.text_result import Expectation, TextAcceptance, expect, 
 from guessahead.measure.texts import measure_text
 
 if TYPE_CHECKING:
+    from guessahead.controller.pass_curve import PassCurve
     from guessahead.drafters.base import Drafter
-    from guessahead.measure.costs import PassTimes
     from guessahead.measure.texts import Progress
     from guessahead.model import LanguageModel
     from guessahead.protocols import Engine
@@ -73,7 +73,7 @@ def measure_drafter(
     make: Callable[[], Drafter],
     engine: Engine,
     answers: Sequence[Answer],
-    passes: PassTimes,
+    passes: PassCurve,
     *,
     gamma: int,
     eos_ids: Sequence[int],
@@ -98,7 +98,7 @@ def measure_drafter(
         found.append(measured)
         progress(index, len(answers))
     together = pooled(name, found)
-    costs = Costs(together.guess_seconds / passes.seconds, passes.v)
+    costs = Costs(together.guess_seconds / passes.seconds[1], VerifyCurve(passes.v))
     return Candidate(name, together, costs, expect(together, costs, gamma))
 
 

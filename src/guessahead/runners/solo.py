@@ -11,7 +11,7 @@ from weakref import WeakSet
 from guessahead.controller import store
 from guessahead.controller.base import FixedGamma
 from guessahead.controller.controller import MAX_NODES, Controller
-from guessahead.controller.pass_costs import PassCosts
+from guessahead.controller.pass_costs import LearnedPassCosts
 from guessahead.core.rejection import ACCEPTANCES, REJECTION, HashDraws, RejectionJudge
 from guessahead.core.sampling import is_greedy
 from guessahead.core.state import GenerationState
@@ -45,7 +45,7 @@ class SpeculativeDecoder:
         drafter: Drafter,
         tokenizer: Tokenizer,
         *,
-        costs: PassCosts | None = None,
+        costs: LearnedPassCosts | None = None,
         clock: Callable[[], float] = perf_counter,
         prefix: KeptPrefix | None = None,
         draws: Callable[[ChoiceContext], Draws] = HashDraws,
@@ -59,7 +59,7 @@ class SpeculativeDecoder:
         self._engine = engine
         self._drafter = drafter
         self._tokenizer = tokenizer
-        self._costs = PassCosts(engine.info.max_rows) if costs is None else costs
+        self._costs = LearnedPassCosts(engine.info.max_rows) if costs is None else costs
         self._clock = clock
         self._prefix = prefix
         self._draws = draws
@@ -156,9 +156,9 @@ class SoloRunner:
     def stream(self, request: Request, drafter: DrafterSettings) -> Generator[Chunk, None, Generation]:
         """See `Runner.stream`. Raises ParameterError for a drafter that is unknown or cannot be used here."""
         made = registry.make(drafter.name, drafter.options, self.resources(drafter.draft_model))
-        decoder = SpeculativeDecoder(
-            self.engine, made, self.tokenizer, costs=store.costs_of(self.engine), prefix=self._prefix
-        )
+        weighs = request.gamma == "auto" and made.members
+        costs = store.costs_of(self.engine) if weighs else None  # the first time they are measured
+        decoder = SpeculativeDecoder(self.engine, made, self.tokenizer, costs=costs, prefix=self._prefix)
         return self._stored(decoder.stream(request))
 
     def session(self) -> SoloRunner:

@@ -10,7 +10,7 @@ import pytest
 
 from guessahead import load
 from guessahead.engines.native.engine import NativeEngine
-from guessahead.measure.bench.passes import PassCosts
+from guessahead.measure.bench.passes import PassFloor
 from guessahead.measure.bench.peaks import Peaks, Work
 from guessahead.protocols import PassOutput, Rows
 from tests.measure.bench.conftest import run
@@ -71,13 +71,13 @@ def test_a_row_that_chooses_differently_is_noticed(tiny: TinyModel, monkeypatch:
 def test_costs_are_those_of_the_file(tiny: TinyModel) -> None:
     engine = load(tiny.path).runner.engine
     assert isinstance(engine, NativeEngine)
-    costs = PassCosts.of(tiny.path, engine, int8=True)
+    costs = PassFloor.of(tiny.path, engine, int8=True)
     matrices = [
         values for name, values in tiny.weights.items() if values.ndim == 2 and "token_embd" not in name
     ]
     assert costs.int8_macs == sum(values.size for values in matrices)
     assert costs.f32_macs == 0
-    assert PassCosts.of(tiny.path, engine, int8=False).f32_macs == costs.int8_macs
+    assert PassFloor.of(tiny.path, engine, int8=False).f32_macs == costs.int8_macs
     # Scores and sums: two multiply-adds for each cached position, head and element.
     work = costs.work(num_rows=3, num_positions=10, cache_bytes=7.0)
     assert work.f32_macs == 3 * 10 * 2 * tiny.layers * tiny.heads * tiny.head_dim

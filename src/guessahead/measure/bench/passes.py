@@ -35,7 +35,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class PassCosts:
+class PassFloor:
     """The minimum work of a pass: bytes to read and multiply-adds, from the model's file.
 
     weights: per pass (bytes) and per row (multiply-adds). attention: per cached position and row
@@ -48,7 +48,7 @@ class PassCosts:
     attention_macs: int
 
     @classmethod
-    def of(cls, path: Path, engine: NativeEngine, *, int8: bool) -> PassCosts:
+    def of(cls, path: Path, engine: NativeEngine, *, int8: bool) -> PassFloor:
         """int8: quantised weights meet int8 activations."""
         with GGUFFile.open(path) as file:
             config = Checkpoint(file, tuple(ARCHITECTURES)).config
@@ -210,7 +210,7 @@ def time_prompt(lm: LanguageModel, num_tokens: int, num_rounds: int) -> dict[str
     return {"num_tokens": num_tokens, "ms": seconds * 1e3, "tokens_per_second": num_tokens / seconds}
 
 
-def pass_rows(times: PassTimes, costs: PassCosts, peaks: Peaks) -> list[dict[str, Any]]:
+def pass_rows(times: PassTimes, costs: PassFloor, peaks: Peaks) -> list[dict[str, Any]]:
     """The rows of the JSON document (benchmarks/README.md describes them)."""
     found = []
     for context, bench in times.benches.items():
@@ -252,7 +252,7 @@ def bench_passes(
         "identical": times.identical,
         "peaks": meter.to_dict(),
         "bytes_per_pass": engine.info.bytes_per_pass,
-        "rows": pass_rows(times, PassCosts.of(path, engine, int8=int8), meter.peaks),
+        "rows": pass_rows(times, PassFloor.of(path, engine, int8=int8), meter.peaks),
         "prompt": time_prompt(lm, prompt_tokens, min(num_rounds, 3)) if prompt_tokens else None,
         "profile": [
             {"rows": m, "context": context, "ms": times.benches[context].profile(m)}
