@@ -59,7 +59,7 @@ def test_a_draft_model_with_another_number_of_tokens_keeps_the_law(second_vocab)
     [
         (model, "top-k", 0.3),
         (model, "all", 0.25),
-        (portfolio, "all", 0.1),
+        (portfolio, "all", 0.3),
         (portfolio, "temperature", 0.3),
         (suffix, "temperature", 0.3),
         (suffix, "all", 0.3),

@@ -112,8 +112,8 @@ def test_a_head_of_which_every_token_is_forbidden_keeps_the_law(monkeypatch: pyt
         (head, "all", 0.25),
         (head, "eos", 0.3),
         (partial_head, "top-p", 0.3),
-        (portfolio, "all", 0.1),
-        (portfolio, "temperature", 0.3),
+        (portfolio, "all", 0.3),
+        (portfolio, "temperature", 0.35),
     ],
 )
 def test_the_controller_keeps_the_law(
