@@ -31,7 +31,8 @@ class FixedGamma:
         return None if self._ask is None else (self._drafter, self._ask)
 
     def answer(self, draft: Draft, seconds: float) -> None:
-        assert self._ask is not None, "nothing was asked"
+        if self._ask is None:
+            raise StateError("nothing was asked")
         name, budget = self._drafter.name, self._ask.budget
         if len(draft) > budget:
             raise StateError(f"drafter {name!r} proposed {len(draft)} tokens; {budget} were allowed")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guessahead.controller.members import Candidates, Member, Node
 from guessahead.controller.running import Mean
+from guessahead.errors import StateError
 from guessahead.types import NO_DRAFT, Ask, StopRule
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class Controller:
         return self._question
 
     def answer(self, draft: Draft, seconds: float) -> None:
-        assert self._asking is not None, "nothing was asked"
+        if self._asking is None:
+            raise StateError("nothing was asked")
         try:
             self._question = self._asking.send((draft, seconds))
         except StopIteration:
