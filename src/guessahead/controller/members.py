@@ -138,9 +138,8 @@ class Candidates:
         """Follow the guesses along the tokens that came, and tell each drafter how its guesses did."""
         node = self._root
         for token in token_ids:
-            likeliest: dict[
-                Member, tuple[float, bool]
-            ] = {}  # highest probability stated; that guess is right
+            # Its highest probability stated; whether that guess is right.
+            likeliest: dict[Member, tuple[float, bool]] = {}
             for child in node.children.values():
                 for member, stated in child.sources:
                     member.track.record(stated, child.depth, child.token == token)
