@@ -81,6 +81,8 @@ class GenerationState:
         # Each position is written once, so that earlier views of this array stay valid.
         self._tokens = np.zeros(num_prompt + self._limit, np.int32)
         self._tokens[:num_prompt] = request.prompt_ids
+        self._read_only = self._tokens.view()
+        self._read_only.flags.writeable = False
         self._num_prompt = self._num_tokens = num_prompt
         self._eos_ids = tuple(eos_ids)
         self._text = text
@@ -92,9 +94,7 @@ class GenerationState:
     @property
     def history(self) -> Int32:
         """All committed tokens, the pending one included (read-only)."""
-        view = self._tokens[: self._num_tokens]
-        view.flags.writeable = False
-        return view
+        return self._read_only[: self._num_tokens]
 
     @property
     def has_output(self) -> bool:
@@ -138,7 +138,7 @@ class GenerationState:
             text += self._text.finish()
         self._pieces.append(text)
         verdict = cut(full, num_taken)
-        nodes = full.path[:num_taken].tolist()  # a cut verdict lacks the last of them
+        nodes = full.path[:num_taken].tolist() if len(draft) else []  # a cut verdict lacks the last of them
         first_guess = len(rows.token_ids) - len(draft)
         chunk = Chunk(text, tuple(wanted[:num_taken]), self._origins(draft, nodes)[:num_taken])
         if logits is not None and self.request.logprobs is not None:

@@ -162,7 +162,8 @@ class Step:
         full = accept(draft, chosen)
         self._verdict, chunk = state.commit(rows, draft, chosen, full, output.logits)
         path = self._verdict.path
-        self._sequence.keep(path + np.int32(first_guess) if len(path) else EMPTY_IDS)
+        if len(draft):
+            self._sequence.keep(path + np.int32(first_guess) if len(path) else EMPTY_IDS)
         self._note_hidden(output.hidden, first_guess, path)
         return chunk
 

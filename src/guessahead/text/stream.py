@@ -28,6 +28,7 @@ class StopMatcher:
                 raise ParameterError(f"a stop string must be a non-empty string, not {stop!r}")
         self._stops: Final = tuple(stops)
         self._longest: Final = max(map(len, stops), default=1)
+        self.has_stops: Final = bool(self._stops)
         self._end = ""
 
     @property
@@ -96,6 +97,8 @@ class StreamDecoder:
 
     def _release(self, piece: str) -> str:
         """Take in new characters; give out those before a stop string, or before what may become one."""
+        if not self._matcher.has_stops:
+            return piece
         start = self._matcher.feed(piece)
         text = self._held + piece
         if start is not None:

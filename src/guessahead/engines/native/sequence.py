@@ -38,7 +38,7 @@ class NativeSequence:
 
     def keep(self, path: Int32) -> None:
         try:
-            self.native.keep(np.ascontiguousarray(path, np.int32) - np.int32(self.first_row))
+            self.native.keep(np.ascontiguousarray(path - self.first_row, np.int32))
         except ValueError as error:
             raise StateError(str(error)) from None
 
