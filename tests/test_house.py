@@ -34,6 +34,8 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 # The compiled module: its engine, and, inside functions, fast paths of drafters and what measures kernels.
 NATIVE_AT_IMPORT = ("engines.native", "measure.bench.kernels", "measure.bench.passes", "measure.bench.peaks")
 NATIVE_IN_FUNCTIONS = ("drafters", "cli.bench_common", "cli.bench_kernels")
+# The rest of the package uses these folders through their `__init__` only.
+SEALED = ("text.safe_template",)
 MOST_MODULES, MOST_LINES, MOST_FOLDERS = 8, 300, 25
 EXTRA_TESTS = {"equivalence", "distribution", "fuzz", "support", "reference", "native", "docs"}
 
@@ -124,6 +126,13 @@ def test_the_compiled_module_is_imported_by_its_engine_only() -> None:
             continue
         assert each.in_function, f"{each.by} imports the compiled module when it is imported"
         assert is_below(each.by, NATIVE_IN_FUNCTIONS), each.by
+
+
+def test_sealed_folders_have_one_entrance() -> None:
+    used = {
+        each.what for each in all_imports() if not is_below(each.by, SEALED) and is_below(each.what, SEALED)
+    }
+    assert used == set(SEALED)
 
 
 def test_there_are_no_circles() -> None:

@@ -34,7 +34,7 @@ class Hub(BaseHTTPRequestHandler):
         self.send_header("X-Repo-Commit", "0" * 40)
         self.send_header("X-Linked-Etag", f'"{self.sha256}"')
         self.send_header("X-Linked-Size", str(len(CONTENT)))
-        self.send_header("Content-Length", str(len(CONTENT)))
+        self.send_header("Content-Length", str(len(self.content)))
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -47,6 +47,7 @@ def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
     monkeypatch.setattr(Hub, "content", CONTENT)
     monkeypatch.setattr(Hub, "requests", [])
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # whatever this machine's setting
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         thread = threading.Thread(target=server.serve_forever)

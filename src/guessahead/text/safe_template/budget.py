@@ -12,6 +12,8 @@ from jinja2.utils import Cycler, Namespace
 MAX_STEPS: Final = 1_000_000
 MAX_SECONDS: Final = 2.0
 MAX_ITEMS: Final = 200_000  # in one list or dictionary that the template builds, nested ones counted
+_MIN_CHARS: Final = 32_000_000
+_CHARS_PER_CHAR: Final = 64  # how often a template may process every character of its variables
 
 
 class LimitError(Exception):
@@ -25,6 +27,12 @@ class Budget:
         self._num_steps = MAX_STEPS
         self._num_chars = num_chars
         self._deadline = time.monotonic() + MAX_SECONDS
+
+    @classmethod
+    def to_process(cls, variables: Mapping[str, Any]) -> Budget:
+        """The budget of a template that renders these variables."""
+        num_chars = sum(len(item) for item in _everything(variables) if isinstance(item, str))
+        return cls(max(_MIN_CHARS, _CHARS_PER_CHAR * num_chars))
 
     def spend(self, num_chars: int = 0) -> None:
         """Take one step that handles `num_chars` characters or items. Errors: LimitError."""
