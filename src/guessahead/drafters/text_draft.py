@@ -45,6 +45,7 @@ class TextDraftModel(ModelDrafter):
         if resources.tokenizer is None or resources.draft_tokenizer is None:
             raise ParameterError(f"drafter {self.name!r} needs both tokenizers to draft as text")
         self._target, self._own = resources.tokenizer, resources.draft_tokenizer
+        self._target_vocab_size = resources.engine.info.vocab_size
         self._restart()
 
     def _restart(self) -> None:
@@ -67,11 +68,12 @@ class TextDraftModel(ModelDrafter):
         settled = self._reread.num_settled
         ids = self._reread.read(context.history)
         self._num_known, self._guesses = len(context.history), []
-        if not ids or len(ids) > self._engine.info.context_length:
+        info = self._engine.info
+        if not ids or len(ids) > info.context_length or max(ids) >= info.vocab_size:
             return NO_DRAFT
         fresh = self._catch_up(ids, settled)
         written = self._write(np.array(ids, np.int32), fresh, ask)
-        rewritten = Rewritten(self._target, self._reread.pending)
+        rewritten = Rewritten(self._target, self._reread.pending, self._target_vocab_size)
         main = self._main(written, rewritten)[:budget]
         self._guesses = [token for token, _ in main]
         alternatives = _alternatives(written, rewritten, self._guesses)
@@ -148,7 +150,7 @@ class TextDraftModel(ModelDrafter):
             return None
         token_id, probability = written.end
         named = self._target.encode(self._own.token_text(token_id), special=True, bos=False)
-        ends = self._target.eos_ids
+        ends = [each for each in self._target.eos_ids if each < self._target_vocab_size]
         if len(named) == 1 and named[0] in ends:
             return named[0], probability
         return (ends[0], probability) if len(ends) == 1 else None
