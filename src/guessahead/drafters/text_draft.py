@@ -19,7 +19,7 @@ from guessahead.drafters.ranking import likeliest_text
 from guessahead.errors import ParameterError
 from guessahead.protocols import Rows
 from guessahead.text.retokenize import Piece, Reread, Rewritten
-from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
+from guessahead.types import NO_DRAFT, NOT_FINITE, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
 
 
 @dataclass(slots=True)
@@ -69,7 +69,8 @@ class TextDraftModel(ModelDrafter):
         ids = self._reread.read(context.history)
         self._num_known, self._guesses = len(context.history), []
         info = self._engine.info
-        if not ids or len(ids) > info.context_length or max(ids) >= info.vocab_size:
+        outside = not ids or len(ids) > info.context_length or max(ids) >= info.vocab_size
+        if outside or self.has_given_up:
             return NO_DRAFT
         fresh = self._catch_up(ids, settled)
         written = self._write(np.array(ids, np.int32), fresh, ask)
@@ -117,6 +118,9 @@ class TextDraftModel(ModelDrafter):
             [output] = self._engine.forward([rows])
             self._cached += fresh.tolist()
             guess = int(output.chosen[-1])
+            if guess == NOT_FINITE:
+                self.give_up(f"the draft model {self._engine.info.name!r}")
+                break
             ranked = likeliest_text((output.logits or {})[len(fresh) - 1], guess, self._options.siblings)
             probability = ranked[0][1]
             if guess in own.eos_ids:
