@@ -18,7 +18,8 @@ std::shared_ptr<std::byte[]> new_page(std::size_t bytes) {
   return {data, [](std::byte* p) { std::free(p); }};
 }
 
-// NaN, not infinity, where the number is too large for a half: an infinite key could hide its token in silence.
+// NaN, not infinity, where the number is too large for a half: an infinite key could hide its token in
+// silence.
 std::uint16_t to_cache(float value) {
   const std::uint16_t half = float_to_half(value);
   return (half & 0x7fffu) == 0x7c00u ? 0x7e00u : half;

@@ -37,9 +37,7 @@ static inline F8 tanh8(F8 x) {
   return div(z, add(z, set1(2.0f)));
 }
 // What is not finite does not become finite: x * 0 is NaN then, else 0.
-static inline F8 capped(F8 x, float cap) {
-  return fma(x, zero(), mul(tanh8(div(x, set1(cap))), set1(cap)));
-}
+static inline F8 capped(F8 x, float cap) { return fma(x, zero(), mul(tanh8(div(x, set1(cap))), set1(cap))); }
 static inline F8 exp8(F8 x) { return exp_lanes(x); }
 static inline float exp1(float x) {
   float lanes[8];
