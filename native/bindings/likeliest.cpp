@@ -37,10 +37,10 @@ void bind_likeliest(nb::module_& m) {
   m.def(
       "likeliest", &likeliest, "logits"_a, "count"_a,
       "The largest logits and their probabilities (softmax), the likeliest first: (indices, probabilities);\n"
-      "empty where the largest is not finite.");
+      "empty where one is not finite.");
   m.def("likeliest_winners", &likeliest_winners, "logits"_a, "token_ids"_a, "count"_a, nb::kw_only(),
         "trust"_a, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "seed"_a, "stream"_a, "position"_a,
         "The tokens most likely to be sampled by a target whose logits are like these, and which adds the\n"
-        "noise of the position: (token, probability), the likeliest first; empty where the largest logit is\n"
-        "not finite.");
+        "noise of the position: (token, probability), the likeliest first; empty where a logit is not\n"
+        "finite.");
 }

@@ -18,6 +18,13 @@ std::shared_ptr<std::byte[]> new_page(std::size_t bytes) {
   return {data, [](std::byte* p) { std::free(p); }};
 }
 
+// NaN, not infinity, where the number is too large for a half: an infinite key could hide its token in
+// silence.
+std::uint16_t to_cache(float value) {
+  const std::uint16_t half = float_to_half(value);
+  return (half & 0x7fffu) == 0x7c00u ? 0x7e00u : half;
+}
+
 // Keys lie across (one column of [dim][64]), values along (one row of [64][dim]).
 template <class To, class From>
 void put_column(std::byte* block, int column, int dim, const From* key, const From* value) {
@@ -28,8 +35,8 @@ void put_column(std::byte* block, int column, int dim, const From* key, const Fr
       keys[d * kPage + column] = key[d];
       values[d] = value[d];
     } else {
-      keys[d * kPage + column] = float_to_half(key[d]);
-      values[d] = float_to_half(value[d]);
+      keys[d * kPage + column] = to_cache(key[d]);
+      values[d] = to_cache(value[d]);
     }
   }
 }
@@ -89,8 +96,8 @@ void Sequence::store(int layer, int head, const RowPlace& row, const float* key,
   if (shape_.half) {
     auto* halves = reinterpret_cast<std::uint16_t*>(to);
     for (int d = 0; d < dim; ++d) {
-      halves[d] = float_to_half(key[d]);
-      halves[dim + d] = float_to_half(value[d]);
+      halves[d] = to_cache(key[d]);
+      halves[dim + d] = to_cache(value[d]);
     }
   } else {
     std::memcpy(to, key, shape_.vector_bytes());

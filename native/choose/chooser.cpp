@@ -1,7 +1,7 @@
 #include "choose/chooser.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <bit>
 
 #include "choose/filters.hpp"
 #include "choose/math.hpp"
@@ -124,13 +124,16 @@ bool Chooser::bans_eos() const {
 
 bool Chooser::is_adjusting() const { return !counts_.empty() || !params_.bias.empty() || bans_eos(); }
 
-void Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out) const {
-  constexpr float kLargest = std::numeric_limits<float>::max();
+// False where a logit is not finite.
+bool Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out) const {
+  constexpr uint32_t kExponent = 0x7f800000u;  // all its bits are set where a number is not finite
   out.resize(vocab);
+  uint32_t found = 0;
   for (size_t i = 0; i < vocab; ++i) {
-    const float number = logits[i] >= -kLargest ? logits[i] : -std::numeric_limits<float>::infinity();
-    out[i] = static_cast<double>(number < kLargest ? number : kLargest);
+    found |= (std::bit_cast<uint32_t>(logits[i]) & kExponent) == kExponent;
+    out[i] = static_cast<double>(logits[i]);
   }
+  if (found != 0) return false;
   for (const TokenCounts::Entry& seen : counts_.entries()) {
     if (seen.in_history == 0 || static_cast<size_t>(seen.id) >= vocab) continue;
     double& value = out[static_cast<size_t>(seen.id)];
@@ -147,28 +150,15 @@ void Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out
   if (bans_eos())
     for (int32_t id : params_.eos_ids)
       if (id >= 0 && static_cast<size_t>(id) < vocab) out[static_cast<size_t>(id)] = -kInfinity;
-}
-
-// Where every adjusted logit is -inf: the lowest id that is not banned, 0 if all are.
-int32_t Chooser::lowest_allowed(size_t vocab) const {
-  std::vector<bool> banned(vocab, false);
-  const auto ban = [&](int32_t id) {
-    if (id >= 0 && static_cast<size_t>(id) < vocab) banned[static_cast<size_t>(id)] = true;
-  };
-  for (const auto& [id, bias] : params_.bias)
-    if (bias <= kBannedBias) ban(id);
-  if (bans_eos())
-    for (int32_t id : params_.eos_ids) ban(id);
-  const auto allowed = std::find(banned.begin(), banned.end(), false);
-  return allowed == banned.end() ? 0 : static_cast<int32_t>(allowed - banned.begin());
+  return true;
 }
 
 template <class Value>
-int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t vocab, double* maximum) const {
+int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t vocab) const {
   Row<Value> row = choosing::scan(kernels, values, vocab);
-  *maximum = row.maximum;
-  if (row.maximum == -kInfinity) return lowest_allowed(vocab);
-  if (greedy_ || row.maximum == kInfinity) return static_cast<int32_t>(row.arg_max);
+  if (!row.finite) return kNotFinite;
+  if (row.maximum == -kInfinity) return 0;  // all tokens are banned
+  if (greedy_) return static_cast<int32_t>(row.arg_max);
   row.inverse_temperature = 1.0 / params_.temperature;
   const Noise noise(params_.seed, params_.stream, length_);
   const double floor = params_.min_p > 0.0 ? choosing::log(params_.min_p) : -kInfinity;
@@ -182,15 +172,9 @@ int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t voca
 
 int32_t Chooser::choose(const Kernels& kernels, const float* logits, size_t vocab) const {
   if (vocab == 0) return 0;
-  if (!is_adjusting()) {
-    double maximum;
-    const int32_t token = decide(kernels, logits, vocab, &maximum);
-    if (maximum < kInfinity) return token;  // +inf has to be made finite first
-  }
+  if (!is_adjusting()) return decide(kernels, logits, vocab);
   std::vector<double>& adjusted = scratch().adjusted;
-  adjust(logits, vocab, adjusted);
-  double maximum;
-  return decide(kernels, adjusted.data(), vocab, &maximum);
+  return adjust(logits, vocab, adjusted) ? decide(kernels, adjusted.data(), vocab) : kNotFinite;
 }
 
 }  // namespace ga

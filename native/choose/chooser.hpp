@@ -11,6 +11,8 @@
 
 namespace ga {
 
+inline constexpr int32_t kNotFinite = -2;  // NOT_FINITE of types.py
+
 // SamplingParams and the fixed part of a Choice. Ranges are checked in Python (sampling.validate).
 struct ChoiceParams {
   double temperature = 0.0;
@@ -56,6 +58,7 @@ class Chooser {
   // The history is this one from now on: tokens that differ from what it holds are taken back, new ones
   // added.
   void sync(const int32_t* history, size_t n);
+  // kNotFinite where a logit is not finite.
   int32_t choose(const Kernels& kernels, const float* logits, size_t vocab) const;
   void push(int32_t token);
 
@@ -63,10 +66,9 @@ class Chooser {
   bool bans_eos() const;
   bool is_adjusting() const;
   void pop();
-  void adjust(const float* logits, size_t vocab, std::vector<double>& out) const;
-  int32_t lowest_allowed(size_t vocab) const;
+  bool adjust(const float* logits, size_t vocab, std::vector<double>& out) const;
   template <class Value>
-  int32_t decide(const Kernels& kernels, const Value* values, size_t vocab, double* maximum) const;
+  int32_t decide(const Kernels& kernels, const Value* values, size_t vocab) const;
 
   ChoiceParams params_;
   bool greedy_;

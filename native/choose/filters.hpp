@@ -64,7 +64,7 @@ inline double sum_exp(const Kernels& kernels, const double* values, size_t n, do
   return static_cast<double>(kernels.sum_exp_double(values, static_cast<int>(n), maximum, scale));
 }
 
-// A row of float or adjusted double logits; NaN stands for -inf.
+// A row of finite float logits, or of adjusted double logits, which may be -inf.
 template <class Value>
 struct Row {
   const Kernels* kernels;
@@ -72,6 +72,7 @@ struct Row {
   size_t size;
   double maximum = -kInfinity;
   size_t arg_max = 0;
+  bool finite = true;  // else the rest says nothing
   double inverse_temperature = 1.0;
   const std::vector<double>* block_max = nullptr;
 
@@ -89,11 +90,13 @@ Row<Value> scan(const Kernels& kernels, const Value* values, size_t size) {
   block_maxima(kernels, values, size, block_max.data());
   size_t best_block = 0;
   for (size_t block = 0; block < block_max.size(); ++block) {
+    row.finite &= block_max[block] == block_max[block];  // not NaN
     if (block_max[block] > row.maximum) {
       row.maximum = block_max[block];
       best_block = block;
     }
   }
+  if (!row.finite) return row;
   row.arg_max = best_block * kScanBlock;
   while (row.maximum > -kInfinity && !(row.value(row.arg_max) == row.maximum)) ++row.arg_max;
   row.block_max = &block_max;

@@ -10,7 +10,7 @@ namespace ga {
 Likeliest likeliest(const Kernels& kernels, std::span<const float> logits, std::size_t count) {
   const choosing::Row<float> row = choosing::scan(kernels, logits.data(), logits.size());
   const double most = row.maximum;
-  if (count == 0 || !std::isfinite(most)) return {};
+  if (count == 0 || !row.finite) return {};
   std::vector<std::pair<float, std::int32_t>> top;  // descending
   float least = -std::numeric_limits<float>::infinity();
   double total = 0.0;

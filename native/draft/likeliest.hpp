@@ -15,8 +15,8 @@ struct Likeliest {
   std::vector<double> probabilities;
 };
 
-// The `count` largest logits and their softmax, the likeliest first (of equals, the first). Empty where the
-// largest is not finite.
+// The `count` largest logits and their softmax, the likeliest first (of equals, the first). Empty where
+// one is not finite.
 Likeliest likeliest(const Kernels& kernels, std::span<const float> logits, std::size_t count);
 
 // How the target samples, and at which position of which noise stream.

@@ -93,7 +93,7 @@ static inline I8 round(F8 a) {
 // 2^n for integral n in [-126, 127].
 static inline F8 pow2(F8 n) {
   F8 r;
-  GA_EACH r.v[i] = __builtin_bit_cast(float, static_cast<std::int32_t>(n.v[i] + 127.0f) << 23);
+  GA_EACH r.v[i] = __builtin_bit_cast(float, (round1(n.v[i]) + 127) << 23);
   return r;
 }
 static inline F8 load_half(const std::uint8_t* p) {

@@ -7,20 +7,37 @@ static inline D8 same_as(const double*, double x) { return set_double(x); }
 static inline D8 load_wide(const float* p) { return widen(load(p)); }
 static inline D8 load_wide(const double* p) { return load(p); }
 
-// The largest value of each block of 128; a NaN is never the largest.
+// Sums of x * 0: NaN where a value is not finite. Doubles, which are checked before they are adjusted, may
+// hold -inf.
+static inline F8 add_zeros(F8 zeros, F8 x) { return fma(x, zero(), zeros); }
+static inline D8 add_zeros(D8 zeros, D8) { return zeros; }
+static inline float add_zeros(float zeros, float x) { return fma1(x, 0.0f, zeros); }
+static inline double add_zeros(double zeros, double) { return zeros; }
+
+// The largest value of each block of 128; of floats, NaN where a value of the block is not finite.
 template <class T>
 static inline void maxima_of(const T* x, std::size_t n, double* maxima) {
   for (std::size_t begin = 0; begin < n; begin += choosing::kScanBlock) {
     const std::size_t end = n - begin > choosing::kScanBlock ? begin + choosing::kScanBlock : n;
-    auto largest = same_as(x, -__builtin_inf());
+    auto largest = same_as(x, -__builtin_inf()), zeros = same_as(x, 0.0);
     std::size_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) largest = max(load(x + i), largest);
-    T lanes[kLanes];
+    for (; i + kLanes <= end; i += kLanes) {
+      largest = max(load(x + i), largest);
+      zeros = add_zeros(zeros, load(x + i));
+    }
+    T lanes[kLanes], lanes_of_zeros[kLanes];
     store(lanes, largest);
-    T most = lanes[0];
-    for (int lane = 1; lane < kLanes; ++lane) most = lanes[lane] > most ? lanes[lane] : most;
-    for (; i < end; ++i) most = x[i] > most ? x[i] : most;
-    *maxima++ = static_cast<double>(most);
+    store(lanes_of_zeros, zeros);
+    T most = lanes[0], zero_sum = lanes_of_zeros[0];
+    for (int lane = 1; lane < kLanes; ++lane) {
+      most = lanes[lane] > most ? lanes[lane] : most;
+      zero_sum += lanes_of_zeros[lane];
+    }
+    for (; i < end; ++i) {
+      most = x[i] > most ? x[i] : most;
+      zero_sum = add_zeros(zero_sum, x[i]);
+    }
+    *maxima++ = static_cast<double>(most + zero_sum);
   }
 }
 static void block_maxima(const float* x, std::size_t n, double* maxima) { maxima_of(x, n, maxima); }

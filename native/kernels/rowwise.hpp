@@ -1,11 +1,12 @@
 // Functions of one row of activations: norms, quantisation, gates, caps, rotation. Included by all.hpp; see
 // there.
 
-// 1 / sqrt(mean square + eps) of a row; buffers are zero beyond n.
+// 1 / sqrt(mean square + eps) of a row, NaN where that is not finite; buffers are zero beyond n.
 static float rms_scale(const float* x, float eps, int n) {
   F8 squares = zero();
   for (int i = 0; i < n; i += 8) squares = fma(load(x + i), load(x + i), squares);
-  return 1.0f / __builtin_sqrtf(sum_lanes(squares) / static_cast<float>(n) + eps);
+  const float sum = sum_lanes(squares);
+  return fma1(sum, 0.0f, 1.0f / __builtin_sqrtf(sum / static_cast<float>(n) + eps));
 }
 
 static void scale_mul(const float* x, float scale, const float* weight, int n, float* y) {
@@ -13,12 +14,15 @@ static void scale_mul(const float* x, float scale, const float* weight, int n, f
   for (int i = 0; i < n; i += 8) store(y + i, mul(mul(load(x + i), s), load(weight + i)));
 }
 
+// The first scale is NaN where a value is not finite, so that every product of the row is, too.
 static void quantise(const float* x, int k, const QuantRow& out) {
+  F8 zeros[4] = {zero(), zero(), zero(), zero()};  // sums of x * 0
   for (int b = 0; b < k / kBlock; ++b) {
     F8 v[4], largest = zero();
     for (int i = 0; i < 4; ++i) {
       v[i] = load(x + b * kBlock + 8 * i);
       largest = max(abs(v[i]), largest);
+      zeros[i] = fma(v[i], zero(), zeros[i]);
     }
     const float most = max_lanes(largest), scale = most / 127.0f;
     const F8 inverse = set1(most > 0.0f ? 127.0f / most : 0.0f);
@@ -35,6 +39,7 @@ static void quantise(const float* x, int k, const QuantRow& out) {
     out.sums[2 * b * out.step] = static_cast<std::int16_t>(sums[0]);
     out.sums[2 * b * out.step + 1] = static_cast<std::int16_t>(sums[1]);
   }
+  out.scale[0] += sum_lanes(add(add(zeros[0], zeros[1]), add(zeros[2], zeros[3])));
 }
 
 static void silu_mul(const float* gate, const float* up, float* y, int n) {

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "isa/kernels.hpp"
 #include "plan/buffer.hpp"
 #include "plan/matrix.hpp"
+#include "threads/fork.hpp"
 #include "threads/pool.hpp"
 
 namespace ga {
@@ -99,7 +99,7 @@ class Plan {
   Sequence new_sequence() const { return Sequence(shape_); }
   int max_rows() const { return max_rows_; }
   const char* isa() const { return kernels_->name; }
-  std::mutex& mutex() { return mutex_; }
+  ForkMutex& mutex() { return mutex_; }  // of a pass and its results
 
  private:
   using Work = std::function<void(Pass&, int worker, Counter* counters)>;
@@ -176,7 +176,7 @@ class Plan {
   std::vector<int> out_index_;  // row -> index among the chosen rows, -1
   bool profiling_ = false;
   std::map<std::string, double> profile_;
-  std::mutex mutex_;
+  ForkMutex mutex_;
 };
 
 }  // namespace ga

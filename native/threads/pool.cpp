@@ -1,11 +1,10 @@
 #include "threads/pool.hpp"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <map>
 #include <stdexcept>
-#include <tuple>
+#include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -60,18 +59,19 @@ int num_processors() {
 
 std::shared_ptr<Pool> Pool::shared(int threads) {
   static std::mutex mutex;
-  static std::map<std::tuple<pid_t, int, int>, std::weak_ptr<Pool>> pools;
+  static std::map<std::pair<int, int>, std::weak_ptr<Pool>> pools;
   if (threads < 1) throw std::invalid_argument("pool: at least one thread is needed");
   const int spins = threads <= num_processors() ? kSpins : 0;
   const std::lock_guard lock(mutex);
-  // A process that was forked has none of its parent's threads.
-  std::weak_ptr<Pool>& known = pools[{getpid(), threads, spins}];
+  std::weak_ptr<Pool>& known = pools[{threads, spins}];
   std::shared_ptr<Pool> pool = known.lock();
   if (pool == nullptr) known = pool = std::shared_ptr<Pool>(new Pool(threads, spins));
   return pool;
 }
 
-Pool::Pool(int threads, int spins) : size_(threads), spins_(spins) {
+Pool::Pool(int threads, int spins) : size_(threads), spins_(spins) { start(); }
+
+void Pool::start() {
   for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
 }
 
@@ -80,6 +80,14 @@ Pool::~Pool() {
   round_.fetch_add(1);
   round_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+}
+
+void Pool::after_fork_in_child() {
+  // The handles stay where they are: there is no thread that could be joined or detached.
+  new std::vector<std::thread>(std::move(threads_));
+  threads_.clear();
+  round_.store(0);
+  mutex_.unlock();
 }
 
 void Pool::serve(int worker) {
@@ -99,6 +107,7 @@ void Pool::serve(int worker) {
 
 void Pool::run(const std::function<void(int)>& job) {
   const std::lock_guard lock(mutex_);
+  if (threads_.empty()) start();
   const PlainFloats guard;
   job_ = &job;
   if (size_ > 1) {

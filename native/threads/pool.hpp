@@ -8,16 +8,17 @@
 #include <thread>
 #include <vector>
 
+#include "threads/fork.hpp"
+
 namespace ga {
 
-class Pool {
+class Pool : ForkAware {
  public:
   // The pool of so many threads: one for all who ask in this process, so that models that are loaded side by
-  // side do not take processors from each other; it ends with the last who holds it.
+  // side do not take processors from each other; it ends with the last who holds it. In the child of a fork
+  // it starts new threads at its first job.
   static std::shared_ptr<Pool> shared(int threads);
-  ~Pool();
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
+  ~Pool() override;
 
   int size() const { return size_; }
 
@@ -31,7 +32,12 @@ class Pool {
 
  private:
   Pool(int threads, int spins);
+  void start();
   void serve(int worker);
+  // A fork waits for the running job, so that the child finds everything between two jobs.
+  void before_fork() override { mutex_.lock(); }
+  void after_fork_in_parent() override { mutex_.unlock(); }
+  void after_fork_in_child() override;
 
   const int size_, spins_;  // spins_: how often a worker looks again before it gives up its processor
   std::mutex mutex_;        // of the running job
@@ -40,7 +46,7 @@ class Pool {
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};  // counts barriers
   std::atomic<bool> stop_{false};
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;  // the workers but the caller; none yet in the child of a fork
 };
 
 // Hands out [0, total) one by one to whoever asks.

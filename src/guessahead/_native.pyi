@@ -127,14 +127,14 @@ def softmax_weights(distances: Annotated[NDArray[numpy.float64], dict(shape=(Non
 def likeliest(logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int) -> tuple[list[int], list[float]]:
     """
     The largest logits and their probabilities (softmax), the likeliest first: (indices, probabilities);
-    empty where the largest is not finite.
+    empty where one is not finite.
     """
 
 def likeliest_winners(logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], token_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], count: int, *, trust: float, temperature: float, top_k: int, top_p: float, min_p: float, seed: int, stream: int, position: int) -> list[tuple[int, float]]:
     """
     The tokens most likely to be sampled by a target whose logits are like these, and which adds the
-    noise of the position: (token, probability), the likeliest first; empty where the largest logit is
-    not finite.
+    noise of the position: (token, probability), the likeliest first; empty where a logit is not
+    finite.
     """
 
 class Product:

@@ -4,6 +4,7 @@
     ├── InputError            the caller can correct it: the CLI exits with 2, the server answers 400
     │   ├── ParameterError    a setting outside its range, or two that exclude each other
     │   ├── ModelError        a checkpoint that cannot be used: missing, damaged, unsupported
+    │   │   └── NotFiniteError    a model that computes numbers that are NaN or infinite
     │   ├── TokenizerError    an unknown tokenizer kind, or two models whose tokenizers differ
     │   └── PromptError       an empty prompt, or one that does not fit into the context
     └── StateError            a call that the object's state does not allow (a bug in the calling code)
@@ -26,6 +27,10 @@ class ParameterError(InputError, ValueError):
 
 class ModelError(InputError):
     """A checkpoint is missing, damaged or of a kind that is not supported."""
+
+
+class NotFiniteError(ModelError):
+    """A model computes numbers that are NaN or infinite, so it chooses no token."""
 
 
 class TokenizerError(InputError):

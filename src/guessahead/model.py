@@ -163,7 +163,7 @@ class LanguageModel:
         messages: Sequence[Message]
         if isinstance(prompt, str):
             if options.raw:
-                return np.array(self.tokenizer.encode(prompt, special=True), np.int32)
+                return self._in_model(self.tokenizer.encode(prompt, special=True))
             messages = [{"role": "user", "content": prompt}]
         elif _are_messages(prompt):
             if options.raw:
@@ -174,7 +174,18 @@ class LanguageModel:
         if self.chat_template is None:
             raise ParameterError(f"model {self.name!r} has no chat template: use raw=True")
         text = self.chat_template.render(messages, system=options.system)
-        return np.array(self.tokenizer.encode_chat(text), np.int32)
+        return self._in_model(self.tokenizer.encode_chat(text))
+
+    def _in_model(self, token_ids: list[int]) -> Int32:
+        """The ids of a text. Raises PromptError for a token of the tokenizer that the model lacks."""
+        vocab_size = self.info.vocab_size
+        if outside := [each for each in token_ids if each >= vocab_size]:
+            name = self.tokenizer.token_text(outside[0])
+            raise PromptError(
+                f"the prompt contains the token {name!r} (id {outside[0]}), which the model lacks: it knows "
+                f"the ids 0 to {vocab_size - 1}"
+            )
+        return np.array(token_ids, np.int32)
 
     def _checked_ids(self, prompt: object, options: GenerateOptions) -> Int32:
         if not isinstance(prompt, Sequence | np.ndarray):

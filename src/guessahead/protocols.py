@@ -90,7 +90,8 @@ class Rows:
 class PassOutput:
     """The result of a pass for one `Rows`.
 
-    chosen: int32[m]; the chosen token of each row on the chosen path, -1 for all other rows.
+    chosen: int32[m]; the chosen token of each row on the chosen path, which ends with NOT_FINITE at a row
+        with a logit that is not finite; -1 for all other rows.
     logits: row index -> float32[vocab], for the requested rows.
     hidden: layer -> float32[m, width], if requested.
     num_passes: passes over the weights that the call needed for this `Rows` (1, or more for a long prompt).

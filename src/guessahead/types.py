@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ Float64 = npt.NDArray[np.float64]
 
 EMPTY_IDS: Int32 = np.empty(0, np.int32)
 EMPTY_IDS.setflags(write=False)
+
+NOT_FINITE: Final = -2
+"""In place of a chosen token: a logit is NaN or infinite, so there is no choice."""
 
 # --- what is generated ---
 

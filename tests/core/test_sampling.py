@@ -9,7 +9,7 @@ import pytest
 from guessahead.core import sampling
 from guessahead.core.sampling import choose, gumbel_noise, is_greedy, validate
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import ChoiceContext, SamplingParams
+from guessahead.types import NOT_FINITE, ChoiceContext, SamplingParams
 
 NAN, INF = float("nan"), float("inf")
 LOGITS = np.array([1.0, 2.5, -0.5, 2.0, 0.0, 1.5, -2.0, 2.25], np.float32)
@@ -75,21 +75,28 @@ def test_a_tie_goes_to_the_lowest_id():
     assert choose(np.array([-0.0, 0.0], np.float32), choice_of()) == 0
 
 
-def test_nan_and_infinities():
-    assert choose(np.array([NAN, -5.0, -INF], np.float32), choice_of()) == 1
-    assert choose(np.array([0.0, INF, 3.0, INF], np.float32), choice_of()) == 1
-    row = np.array([0.0, INF, NAN, INF], np.float32)
-    drawn = {choose(row, choice_of(temperature=1.0, seed=seed)) for seed in range(50)}
-    assert drawn == {1, 3}
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize(
+    "params", [{}, {"temperature": 1.0}, {"logit_bias": {3: 5.0}}, {"min_tokens": 9}], ids=str
+)
+def test_a_logit_that_is_not_finite_leaves_no_choice(bad, params):
+    choice = choice_of(eos_ids=(2,), seed=0, **params)
+    for place in range(4):
+        row = np.array([0.0, 1.0, 2.0, 3.0], np.float32)
+        assert choose(row, choice) >= 0
+        row[place] = bad
+        assert choose(row, choice) == NOT_FINITE == -2
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_with_nothing_left_the_lowest_id_that_is_not_banned(temperature):
-    row = np.full(4, -INF, np.float32)
+    row = np.zeros(4, np.float32)
     params = {"temperature": temperature, "seed": 1}
-    assert choose(row, choice_of(**params)) == 0
-    assert choose(row, choice_of(eos_ids=(1,), min_tokens=3, logit_bias={0: -100.0}, **params)) == 2
     assert choose(LOGITS[:2], choice_of(logit_bias={0: -INF, 1: -101.0}, **params)) == 0
+    choice = choice_of(eos_ids=(1,), min_tokens=3, logit_bias={0: -100.0}, **params)
+    assert choose(LOGITS[:2], choice) == 0
+    missing = np.array([-INF, -INF, -INF, -INF], np.float32)  # none of them is in a head's vocabulary
+    assert sampling.probabilities(missing, choice).tolist() == [0, 0, 1, 0]
     with pytest.raises(ParameterError, match="empty"):
         choose(row[:0], choice_of(**params))
 

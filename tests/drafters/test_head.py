@@ -12,7 +12,7 @@ import pytest
 from guessahead.drafters import registry
 from guessahead.drafters.base import Drafter, DrafterResources
 from guessahead.drafters.head import Head, HeadOptions
-from guessahead.errors import StateError
+from guessahead.errors import ModelWarning, StateError
 from guessahead.protocols import Rows
 from guessahead.types import (
     EMPTY_IDS,
@@ -248,6 +248,8 @@ def test_a_damaged_head_guesses_nothing(settings: dict[str, Any]) -> None:
     head = Damaged(engine)
     drafter = Head(HeadOptions(), DrafterResources(engine, head=lambda _: head))  # type: ignore[arg-type, return-value]
     asked = request(PROMPT, 12, 4, **settings)
-    generation = decode(engine, drafter, LETTERS, asked)
+    with pytest.warns(ModelWarning, match="the draft head computes numbers that are not finite") as caught:
+        generation = decode(engine, drafter, LETTERS, asked)
+    assert len(caught) == 1
     assert generation.token_ids == plain(engine, LETTERS, asked).token_ids
     assert generation.stats.num_tested == 0

@@ -10,7 +10,7 @@ from guessahead.core import sampling
 from guessahead.core.sampling import choose
 from guessahead.engines.native.choosing import chooser_arguments
 from guessahead.errors import StateError
-from guessahead.types import ChoiceContext, SamplingParams
+from guessahead.types import NOT_FINITE, ChoiceContext, SamplingParams
 
 NAN, INF = float("nan"), float("inf")
 SIZES = (1, 2, 3, 15, 16, 17, 127, 128, 129, 255, 257, 400, 1000, 3000)
@@ -44,15 +44,13 @@ def random_row(rng, size):
     elif kind == 2:
         row[:] = rng.integers(3)
     elif kind == 3:
-        row[rng.random(size) < 0.3] = NAN
-        row[rng.random(size) < 0.3] = -INF
+        row[rng.integers(size)] = rng.choice([NAN, INF, -INF])
     elif kind == 4:
-        row[rng.random(size) < 0.02] = INF
         row[rng.random(size) < 0.1] = 3.4028235e38
         row[rng.random(size) < 0.1] = -3.4028235e38
     elif kind == 5:
-        row[:] = -INF
-        row[rng.random(size) < 0.02] = NAN
+        row[:] = -3.4028235e38
+        row[rng.random(size) < 0.02] = -3.4e38
     elif kind == 6:
         row[rng.random(size) < 0.05] += 30.0
     return row.astype(np.float32)
@@ -232,14 +230,28 @@ def test_a_swapped_pair_of_ids_would_be_noticed():
     assert differing > 3
 
 
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("size", SIZES)
+def test_one_logit_that_is_not_finite_is_found_wherever_it_stands(size, isa):
+    row = np.random.default_rng(size).standard_normal(size).astype(np.float32)
+    for params in (SamplingParams(), SamplingParams(1.0, seed=1), SamplingParams(logit_bias={0: 1.0})):
+        chooser = made(ChoiceContext(params, np.zeros(2, np.int32), 1))
+        for place in {*range(min(size, 20)), size // 2, size - 1}:
+            for bad in (NAN, INF, -INF):
+                broken = row.copy()
+                broken[place] = bad
+                assert chooser.choose(broken, isa) == NOT_FINITE
+        assert chooser.choose(row, isa) >= 0
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_with_nothing_left_the_lowest_id_that_is_not_banned(temperature):
-    row = np.full(300, -INF, np.float32)
+    row = np.arange(300, dtype=np.float32)
     history = np.zeros(2, np.int32)
-    for bias in ({}, {0: -100.0}, {0: -INF, 1: -200.0}, dict.fromkeys(range(300), -100.0)):
-        params = SamplingParams(temperature, logit_bias=bias, min_tokens=3, seed=1)
+    for num_banned, expected in ((299, 299), (300, 0)):
+        banned = dict.fromkeys(range(num_banned), -100.0)
+        params = SamplingParams(temperature, logit_bias=banned, min_tokens=3, seed=1)
         choice = ChoiceContext(params, history, 1, eos_ids=(2,))
-        expected = 0 if len(bias) in (0, 300) else {1: 1, 2: 3}[len(bias)]
         assert native(row, choice) == choose(row, choice) == expected
     with pytest.raises(ValueError, match="empty"):
         native(row[:0], choice)

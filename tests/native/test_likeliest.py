@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_a_head_that_is_its_target_knows_the_winner() -> None:
     for seed in range(50):
         logits = logits_of(seed)
         params = SamplingParams(temperature=0.3, seed=seed)
-        whole = np.full(3 * VOCAB + 1, -np.inf, np.float32)
+        whole = np.full(3 * VOCAB + 1, -1e30, np.float32)
         whole[TOKENS] = logits
         chosen = sampling.choose(whole, ChoiceContext(params, np.zeros(11, np.int32), 3))
         [(token, _)] = winners(logits, 1, trust=1.0, temperature=0.3, seed=seed)
@@ -98,8 +99,9 @@ def test_a_head_that_is_its_target_knows_the_winner() -> None:
 
 
 def test_logits_that_are_no_numbers_give_no_guess() -> None:
-    for bad in (np.nan, np.inf):
-        logits = np.full(VOCAB, bad, np.float32)
+    for bad, share in product((np.nan, np.inf, -np.inf), (1, VOCAB // 2)):
+        logits = logits_of(0)
+        logits[::share] = bad
         assert likeliest(logits, 3) == ([], [])
         assert winners(logits, 3) == []
 

@@ -1,4 +1,4 @@
-"""A model file again with other weights."""
+"""A model file again with other weights, or with other tokens."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
+from guessahead.text.vocabulary import KEY, USER_DEFINED
 from guessahead.types import Float32
 
 
@@ -20,4 +21,25 @@ def rewrite(source: Path, target: Path, change: Callable[[str, Float32], Float32
             data = quantize(change(name, values), tensor.type)
             tensors.append(NewTensor(name, tensor.type, tensor.shape, lambda data=data: (data,)))
         write_gguf(target, {key: Encoded(value) for key, value in file.encoded.items()}, tensors)
+    return target
+
+
+def with_tokens(source: Path, target: Path, num_tokens: int, **roles: int) -> Path:
+    """The first `num_tokens` tokens, or further user-defined ones (`<extra 0>`, ...). roles: ids by name."""
+    with GGUFFile.open(source) as file:
+        tokens = list(file.metadata[KEY + "tokens"])[:num_tokens]
+        kinds = np.array(file.metadata[KEY + "token_type"], np.int32)[:num_tokens]
+        extra = num_tokens - len(tokens)
+        changed = {
+            KEY + "tokens": [*tokens, *(f"<extra {index}>" for index in range(extra))],
+            KEY + "token_type": np.concatenate([kinds, np.full(extra, USER_DEFINED, np.int32)]),
+        }
+        tensors = [
+            NewTensor(name, tensor.type, tensor.shape, lambda data=tensor.data: (data,))
+            for name, tensor in file.tensors.items()
+        ]
+        kept = {key: Encoded(value) for key, value in file.encoded.items()}
+        write_gguf(
+            target, kept | changed | {f"{KEY}{name}_token_id": i for name, i in roles.items()}, tensors
+        )
     return target

@@ -101,7 +101,7 @@ def pieces_tokenizer(prefix: bool) -> Tokenizer:
 def guesses(writer: Tokenizer, *texts: bytes, pending: bytes = b"", ended: bool = False) -> list[bytes]:
     """The bytes of the tokens that the pieces make."""
     pieces = [Piece(text, 0.5) for text in texts]
-    found = Rewritten(writer, pending).guesses(pieces, ended=ended)
+    found = Rewritten(writer, pending, writer.vocab_size).guesses(pieces, ended=ended)
     return [writer.token_bytes(token) for token, _ in found]
 
 
@@ -126,10 +126,21 @@ def test_half_a_character(pair: tuple[Tokenizer, Tokenizer]) -> None:
     assert guesses(writer, b"\xff", b" the") == []
 
 
+def test_tokens_that_the_model_lacks_end_the_text(pair: tuple[Tokenizer, Tokenizer]) -> None:
+    """A tokenizer may have more tokens than its model has rows."""
+    writer, _ = pair
+    ids = writer.encode(" the quick brown", bos=False)
+    assert [ids.index(max(ids)), len(ids)] == [1, 3]
+    pieces = [Piece(b" the", 0.5), Piece(b" quick", 0.5), Piece(b" brown", 0.5)]
+    for num_ids, expected in ((max(ids), ids[:1]), (max(ids) + 1, ids)):
+        found = Rewritten(writer, b"", num_ids).guesses(pieces, ended=True)
+        assert [token_id for token_id, _ in found] == expected
+
+
 def test_a_chance_counts_once(pair: tuple[Tokenizer, Tokenizer]) -> None:
     """Tokens of several pieces take all their chances, several tokens of one piece take it at the first."""
     writer, _ = pair
     pieces = [Piece(b" br", 0.5), Piece(b"own", 0.25), Piece(b" fox \xe2\x82\xac", 0.125)]
-    found = Rewritten(writer, b"").guesses(pieces, ended=True)
+    found = Rewritten(writer, b"", writer.vocab_size).guesses(pieces, ended=True)
     assert [chance for _, chance in found if chance < 1.0][-1] == 0.125
     assert np.prod([chance for _, chance in found]) == 0.5 * 0.25 * 0.125

@@ -25,6 +25,7 @@ import numpy as np
 from guessahead.core import sampling
 from guessahead.core.exact_math import uniforms
 from guessahead.errors import StateError
+from guessahead.types import NOT_FINITE
 
 if TYPE_CHECKING:
     from guessahead.protocols import PassOutput
@@ -84,10 +85,16 @@ class RejectionJudge:
         chosen = np.full(len(draft) + 1, -1, np.int32)
         start = len(context.history)
         for depth, q in enumerate(draft.distributions):
+            if not np.isfinite(logits[last + depth]).all():
+                chosen[depth] = NOT_FINITE
+                return chosen
             p = sampling.probabilities(logits[last + depth], context, token_ids[:depth])
             chosen[depth] = _judge(int(token_ids[depth]), p, q, self._draws, (start, depth))
             if chosen[depth] != token_ids[depth]:
                 return chosen
+        if not np.isfinite(logits[last + len(draft)]).all():
+            chosen[-1] = NOT_FINITE
+            return chosen
         p = sampling.probabilities(logits[last + len(draft)], context, token_ids)
         chosen[-1] = self._draws.pick(Use.BONUS, p, start, len(draft))
         return chosen

@@ -8,10 +8,10 @@ each operation is rounded by itself, and `exp` and `log` are those of exact_math
 History H = context.history + path; output = H[prompt_length:]; position = len(H), the index of the new token.
 Ids outside the row (in history, biases or eos_ids) are ignored.
 
-1. Adjusted logits l. Start from the logit; NaN counts as -inf, +inf as the largest float32.
-   In this order: if the token is in H, l / r where l > 0, else l * r (r: repetition_penalty);
-   l - (frequency_penalty * n + presence_penalty), if it occurs n > 0 times in the output;
-   l + bias; at most 1e300. Banned (-inf): a bias <= -100, and EOS ids while len(output) < min_tokens.
+0. If a logit is not finite (NaN, inf or -inf), there is no choice: the answer is NOT_FINITE, which is -2.
+1. Adjusted logits l. Start from the logit. In this order: if the token is in H, l / r where l > 0, else l * r
+   (r: repetition_penalty); l - (frequency_penalty * n + presence_penalty), if it occurs n > 0 times in the
+   output; l + bias; at most 1e300. Banned (-inf): a bias <= -100, and EOS ids while len(output) < min_tokens.
    If every l is -inf, the answer is the lowest id that is not banned, and id 0 if all are.
 2. Greedy (temperature < 1e-4, or top_k == 1): the largest l; of equal ones the lowest id.
 3. Otherwise, with m the largest l, d = (l - m) * (1 / temperature). The *order* is l descending, then id
@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from guessahead.core.exact_math import MASK, exp, log, uniforms
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import ChoiceContext, Float32, Float64, Int32, SamplingParams, TokenLogprob
+from guessahead.types import NOT_FINITE, ChoiceContext, Float32, Float64, Int32, SamplingParams, TokenLogprob
 
 Int64 = npt.NDArray[np.int64]
 
@@ -87,6 +87,11 @@ def choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | In
     """
     if len(logits_row) == 0:
         raise ParameterError("choose: the row of logits is empty; it needs one value per token")
+    return _choose(logits_row, context, path) if np.isfinite(logits_row).all() else NOT_FINITE
+
+
+def _choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32) -> int:
+    """Steps 1 to 4."""
     history = np.concatenate([context.history, np.asarray(path, np.int32)])
     logits, banned = _adjusted(logits_row, context, history)
     if is_greedy(context.params):
@@ -102,13 +107,16 @@ def choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | In
 
 
 def probabilities(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32 = ()) -> Float64:
-    """float64[vocab]: the probability of each token over all seeds of `choose`; greedy: 1 for one token."""
+    """float64[vocab]: the probability of each token over all seeds of `choose`; greedy: 1 for one token.
+
+    logits_row: finite, or -inf for tokens that a drafter's model lacks.
+    """
     history = np.concatenate([context.history, np.asarray(path, np.int32)])
     logits, _ = _adjusted(logits_row, context, history)
     result = np.zeros(len(logits_row), np.float64)
     highest = logits.max()
     if is_greedy(context.params) or highest == -np.inf:
-        result[choose(logits_row, context, path)] = 1.0
+        result[_choose(logits_row, context, path)] = 1.0
         return result
     order = _in_order(logits, highest, context.params)
     kept, distance = _filtered(logits, order, context.params)
@@ -154,7 +162,7 @@ def resolved_seed(context: ChoiceContext) -> int:
 def _adjusted(row: Float32, context: ChoiceContext, history: Int32) -> tuple[Float64, npt.NDArray[np.bool_]]:
     """Step 1: the adjusted logits, float64[vocab], and which tokens are banned."""
     params, vocab_size = context.params, len(row)
-    logits = np.where(np.isnan(row), -np.inf, np.minimum(row, np.finfo(np.float32).max)).astype(np.float64)
+    logits = row.astype(np.float64)
     output = history[context.prompt_length :]
     seen = np.unique(_inside(history, vocab_size))
     value = logits[seen]

@@ -35,7 +35,7 @@ class Judge(Protocol):
     def chosen(self, draft: Draft, context: ChoiceContext, output: PassOutput, last: int) -> Int32:
         """int32[n + 1]: the choice after the last committed token, which is row `last`, then after each node.
 
-        -1 where none is needed: after the first wrong guess.
+        -1 where none is needed: after the first wrong guess. NOT_FINITE as in `PassOutput.chosen`.
         """
 
 
@@ -94,6 +94,11 @@ class Step:
         self._verdict: Verdict | None = None
         self._hidden: HiddenStates | None = None
 
+    @property
+    def history(self) -> Int32:
+        """All committed tokens."""
+        return self._state.history
+
     def ask(self) -> tuple[Proposer, Ask] | None:
         """The next drafter to call for guesses, and its request; None = the draft is ready.
 
@@ -149,7 +154,10 @@ class Step:
         return self._rows
 
     def take(self, output: PassOutput) -> Chunk:
-        """Verify the draft by the pass; commit the accepted guesses and the target's next token."""
+        """Verify the draft by the pass; commit the accepted guesses and the target's next token.
+
+        Raises NotFiniteError if the logits after the last committed token are not finite.
+        """
         rows, context, draft, state = self._rows, self._context, self._draft, self._state
         assert rows is not None
         assert context is not None

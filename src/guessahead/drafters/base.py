@@ -6,11 +6,13 @@ is called in this order: begin, then propose and observe in every step, then end
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from guessahead.errors import ParameterError
+from guessahead.errors import ModelWarning, ParameterError
+from guessahead.types import NO_DRAFT
 
 if TYPE_CHECKING:
     from guessahead.protocols import DraftHead, Engine
@@ -75,6 +77,7 @@ class Drafter:
         distributions as `Draft.distributions`, makes the draft a chain, and keeps every sampled guess
         (core/rejection.py). Required of drafters with pays_per_guess; one that guesses by a rule from the
         committed tokens alone may ignore `draws`.
+    has_given_up: see `give_up`.
     """
 
     name: ClassVar[str]
@@ -89,6 +92,7 @@ class Drafter:
     relative_cost: float = 0.0
     note: str = ""
     gives_distributions: ClassVar[bool] = False
+    has_given_up: bool = False
 
     def __init__(self, options: Any, resources: DrafterResources) -> None:
         """options: an instance of Options. Nothing is allocated before `begin`."""
@@ -124,6 +128,14 @@ class Drafter:
 
         hidden: of the positions that have just entered the target's cache, if `needs_hidden` lists layers.
         """
+
+    def give_up(self, model: str) -> Draft:
+        """Warn, once, that this drafter's model computes numbers that are not finite; returns no guesses."""
+        if not self.has_given_up:
+            self.has_given_up = True
+            what = f"{model} computes numbers that are not finite: drafter {self.name!r} makes no guesses"
+            warnings.warn(what, ModelWarning, stacklevel=2)
+        return NO_DRAFT
 
     def end(self) -> None:
         """End the generation, finished or abandoned, and release all resources. Called once."""

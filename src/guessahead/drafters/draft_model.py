@@ -20,7 +20,17 @@ from guessahead.drafters.growth import Chain
 from guessahead.drafters.model_base import ModelDrafter
 from guessahead.drafters.ranking import guess_and_siblings
 from guessahead.protocols import Rows
-from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, Float32, Float64, HiddenStates, Verdict
+from guessahead.types import (
+    NO_DRAFT,
+    NOT_FINITE,
+    Ask,
+    ChoiceContext,
+    Draft,
+    Float32,
+    Float64,
+    HiddenStates,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from guessahead.drafters.base import Drafter, DrafterResources
@@ -62,12 +72,15 @@ class DraftModel(ModelDrafter):
         self._num_committed, self._guesses, self._distributions = len(context.history), [], []
         fresh = context.history[sequence.length :]
         room = info.context_length + 1 - len(context.history)  # the last guess is not fed
-        if fresh.max() >= info.vocab_size:
+        if fresh.max() >= info.vocab_size or self.has_given_up:
             return NO_DRAFT
         chain, path_probability = Chain(ask.budget), 1.0
         for depth in range(min(ask.budget, room)):
             rows = Rows(sequence, fresh, context=context, want_logits="path")
             [output] = self._engine.forward([rows])
+            if output.chosen[-1] == NOT_FINITE:
+                self.give_up(f"the draft model {info.name!r}")
+                break
             logits = (output.logits or {})[len(fresh) - 1]
             ranked = self._next(int(output.chosen[-1]), logits, context, ask.draws)
             if not ranked:

@@ -114,7 +114,7 @@ class Head(Drafter):
         if self._num_waiting == 0 or end != len(context.history) - 1:
             return NO_DRAFT  # no hidden states of the target yet
         room = self._head.context_length - self._num_read - self._num_waiting
-        if room < 0:
+        if room < 0 or self.has_given_up:
             return NO_DRAFT
         most = min(ask.budget, room + 1)
         entry, state, logits = self._catch_up(sequence, context)
@@ -150,7 +150,7 @@ class Head(Drafter):
             rows, arguments = grown.arrays(best)
             states, by_row = sequence.grow(*arguments)
             frontier = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
-        return found.draft(ask.budget)
+        return found.draft(ask.budget) if found.tokens else self.give_up("the draft head")
 
     def _sampled(
         self, sequence: HeadSequence, ask: Ask, begun: tuple[Float32, Float32, Float32], most: int
@@ -167,7 +167,7 @@ class Head(Drafter):
         distributions: list[Float64] = []
         num_committed, parent, last = len(context.history), tree.ROOT, state[0]
         row, path_probability = logits[0], 1.0
-        while np.isfinite(row).all():  # else the head is damaged: no guesses
+        while np.isfinite(row).all():
             q = sampling.probabilities(self._spread(row), context)
             token = ask.draws.pick(Use.GUESS, q, num_committed, len(distributions))
             distributions.append(q)
@@ -183,7 +183,9 @@ class Head(Drafter):
             [at], arguments = grown.arrays([node])
             states, by_row = sequence.grow(*arguments)
             parent, last, row = node, states[at], by_row[at]
-        return replace(found.draft(most), distributions=tuple(distributions)) if distributions else NO_DRAFT
+        if not distributions:
+            return self.give_up("the draft head")
+        return replace(found.draft(most), distributions=tuple(distributions))
 
     def end(self) -> None:
         self._sequence = None

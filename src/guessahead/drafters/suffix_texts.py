@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -40,31 +40,31 @@ class Shelf:
     Two automata of at most half the tokens each: when the newer one is full, it replaces the older one. A
     repeated output is added again, so frequent outputs stay.
 
-    Other threads may read an automaton while `add` appends to it, since each call of it holds the GIL
-    throughout. The lock is for `add` itself, which makes several calls.
+    Other threads may read an automaton, or append to it, while `add` appends to it, since each call of it
+    holds the GIL throughout. There is no lock: one that another thread holds would stay locked in the child
+    of a fork.
     """
 
     def __init__(self, max_tokens: int) -> None:
         self._max_tokens = max_tokens
-        self._older, self._newer = _automaton(), _automaton()
-        self._num_texts = 0
-        self._lock = Lock()
+        self._both = _automaton(), _automaton()  # the newer one, the older one
+        self._numbers = count(1)
 
     def automata(self) -> list[SuffixAutomaton]:
         """The automata that are not empty."""
-        return [each for each in (self._newer, self._older) if each.num_tokens]
+        return [each for each in self._both if each.num_tokens]
 
     def add(self, output: Sequence[int]) -> None:
         """Keep a finished output (its last half of max_tokens, if it is longer)."""
         room = self._max_tokens // 2
         if room < 2 or not output:
             return
-        with self._lock:
-            kept = list(output[-(room - 1) :])
-            if self._newer.num_tokens + len(kept) + 1 > room:
-                self._older, self._newer = self._newer, _automaton()
-            self._num_texts += 1
-            self._newer.extend([*kept, -1 - self._num_texts])
+        kept = list(output[-(room - 1) :])
+        newer, _ = self._both
+        if newer.num_tokens + len(kept) + 1 > room:
+            self._both = _automaton(), newer
+            newer, _ = self._both
+        newer.extend([*kept, -1 - next(self._numbers)])
 
 
 _shelves: WeakKeyDictionary[Engine, Shelf] = WeakKeyDictionary()

@@ -19,7 +19,7 @@ from guessahead.drafters.ranking import likeliest_text
 from guessahead.errors import ParameterError
 from guessahead.protocols import Rows
 from guessahead.text.retokenize import Piece, Reread, Rewritten
-from guessahead.types import NO_DRAFT, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
+from guessahead.types import NO_DRAFT, NOT_FINITE, Ask, ChoiceContext, Draft, HiddenStates, Int32, Verdict
 
 
 @dataclass(slots=True)
@@ -45,6 +45,7 @@ class TextDraftModel(ModelDrafter):
         if resources.tokenizer is None or resources.draft_tokenizer is None:
             raise ParameterError(f"drafter {self.name!r} needs both tokenizers to draft as text")
         self._target, self._own = resources.tokenizer, resources.draft_tokenizer
+        self._target_vocab_size = resources.engine.info.vocab_size
         self._restart()
 
     def _restart(self) -> None:
@@ -67,11 +68,13 @@ class TextDraftModel(ModelDrafter):
         settled = self._reread.num_settled
         ids = self._reread.read(context.history)
         self._num_known, self._guesses = len(context.history), []
-        if not ids or len(ids) > self._engine.info.context_length:
+        info = self._engine.info
+        outside = not ids or len(ids) > info.context_length or max(ids) >= info.vocab_size
+        if outside or self.has_given_up:
             return NO_DRAFT
         fresh = self._catch_up(ids, settled)
         written = self._write(np.array(ids, np.int32), fresh, ask)
-        rewritten = Rewritten(self._target, self._reread.pending)
+        rewritten = Rewritten(self._target, self._reread.pending, self._target_vocab_size)
         main = self._main(written, rewritten)[:budget]
         self._guesses = [token for token, _ in main]
         alternatives = _alternatives(written, rewritten, self._guesses)
@@ -115,6 +118,9 @@ class TextDraftModel(ModelDrafter):
             [output] = self._engine.forward([rows])
             self._cached += fresh.tolist()
             guess = int(output.chosen[-1])
+            if guess == NOT_FINITE:
+                self.give_up(f"the draft model {self._engine.info.name!r}")
+                break
             ranked = likeliest_text((output.logits or {})[len(fresh) - 1], guess, self._options.siblings)
             probability = ranked[0][1]
             if guess in own.eos_ids:
@@ -148,7 +154,7 @@ class TextDraftModel(ModelDrafter):
             return None
         token_id, probability = written.end
         named = self._target.encode(self._own.token_text(token_id), special=True, bos=False)
-        ends = self._target.eos_ids
+        ends = [each for each in self._target.eos_ids if each < self._target_vocab_size]
         if len(named) == 1 and named[0] in ends:
             return named[0], probability
         return (ends[0], probability) if len(ends) == 1 else None

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from guessahead.controller.base import FixedGamma
 from guessahead.core.state import GenerationState, NoText
 from guessahead.core.step import CHOOSE, HiddenRecorder, Step
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
-from guessahead.errors import StateError
+from guessahead.errors import NotFiniteError, StateError
 from guessahead.runners.base import turn
 from guessahead.types import NO_DRAFT, ChoiceContext, Draft, Float32, Int32, Request, SamplingParams, Verdict
 
@@ -61,6 +63,8 @@ class _TextJudge:
         place = len(context.history)
         logits = output.logits or {}
         self.logits = [(place + depth, logits[last + depth]) for depth in range(len(draft) + 1)]
+        if not all(np.isfinite(row).all() for _, row in self.logits):
+            raise NotFiniteError("the model computes numbers that are not finite")
         return self._token_ids[place : place + len(draft) + 1]
 
 

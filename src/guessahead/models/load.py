@@ -63,6 +63,12 @@ def identity(model: str) -> str:
     return model if model in catalogue.entries() else str(Path(model).expanduser().absolute())
 
 
+def _num_rows(file: GGUFFile) -> int:
+    """The number of ids that the model knows; 0 if its table is missing, which the engine reports."""
+    table = file.tensors.get("token_embd.weight")
+    return 0 if table is None else int(table.shape[0])
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedParts:
     """The parts of a loaded model. name: for messages. identity: see `identity`."""
@@ -89,17 +95,12 @@ def load_parts(
     path = resolve(model, progress=progress)
     with open_checkpoint(path) as file:
         if path.is_dir():
-            tokenizer, chat_template = read_text_parts(path)
+            tokenizer, chat_template = read_text_parts(path, _num_rows(file))
         else:
-            tokenizer = Tokenizer.from_gguf(file.metadata)  # before the engine, to fail early
+            tokenizer = Tokenizer.from_gguf(file.metadata, _num_rows(file))
             chat_template = ChatTemplate.from_gguf(file.metadata, tokenizer)
         bits = bits_per_weight(file)
-        loaded = load_engine(file, settings)
-    if tokenizer.vocab_size > loaded.info.vocab_size:
-        raise ModelError(
-            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, "
-            f"the model only {loaded.info.vocab_size}: a damaged or mismatched file"
-        )
+        loaded = load_engine(file, settings)  # after the tokenizer, to fail early
     name = os.fspath(model)
     if path.is_dir():
         shown = path.name if Path(name).is_dir() else name

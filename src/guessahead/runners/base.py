@@ -6,15 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from guessahead.core.stats import StepSeconds
+from guessahead.errors import NotFiniteError
+from guessahead.runners.second_look import where_not_finite
 
 if TYPE_CHECKING:
     from guessahead.core.step import Step
-    from guessahead.protocols import Engine
+    from guessahead.protocols import Engine, PassOutput
     from guessahead.types import Chunk
 
 
 def turn(engine: Engine, steps: Sequence[Step], clock: Callable[[], float]) -> list[Chunk]:
-    """Run one step of each sequence in one pass; returns the chunk of each."""
+    """Run one step of each sequence in one pass; returns the chunk of each.
+
+    Raises NotFiniteError, which says where, if a model computes numbers that are not finite.
+    """
     started = clock()
     # 1. Guess.
     for step in steps:
@@ -28,7 +33,7 @@ def turn(engine: Engine, steps: Sequence[Step], clock: Callable[[], float]) -> l
     outputs = engine.forward([step.rows() for step in steps])
     forwarded = clock()
     # 3. Commit the accepted guesses, and the target's own next token.
-    chunks = [step.take(output) for step, output in zip(steps, outputs, strict=True)]
+    chunks = [_taken(engine, step, output) for step, output in zip(steps, outputs, strict=True)]
     committed = clock()
     # 4. Learn.
     seconds = StepSeconds(proposed - started, forwarded - proposed, committed - forwarded)
@@ -38,3 +43,10 @@ def turn(engine: Engine, steps: Sequence[Step], clock: Callable[[], float]) -> l
     for step in steps:
         step.carry(learned)
     return chunks
+
+
+def _taken(engine: Engine, step: Step, output: PassOutput) -> Chunk:
+    try:
+        return step.take(output)
+    except NotFiniteError:
+        raise NotFiniteError(where_not_finite(engine, step.history)) from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guessahead.types import EMPTY_IDS, Int32
+from guessahead.types import Int32
 
 if TYPE_CHECKING:
     from guessahead.protocols import Engine, SequenceState
@@ -22,32 +22,31 @@ class KeptPrefix:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._lock = Lock()
-        self._sequence: SequenceState | None = None
-        self._token_ids = EMPTY_IDS
+        # At most one, with its tokens. Each call of a deque is atomic; a lock that another thread holds would
+        # stay locked in the child of a fork.
+        self._kept: deque[tuple[SequenceState, Int32]] = deque()
 
     def take(self, prompt_ids: Int32) -> SequenceState:
         """A sequence that holds a part of the prompt, at most all but its last token."""
-        with self._lock:
-            sequence, self._sequence = self._sequence, None
-        if sequence is None:
+        try:
+            sequence, token_ids = self._kept.pop()
+        except IndexError:
             return self._engine.new_sequence()
-        sequence.rollback(min(num_common(self._token_ids, prompt_ids), len(prompt_ids) - 1))
+        sequence.rollback(min(num_common(token_ids, prompt_ids), len(prompt_ids) - 1))
         return sequence
 
     def put(self, sequence: SequenceState, history: Int32) -> None:
         """Keep a sequence whose cached tokens are the first ones of `history`."""
-        token_ids = history[: sequence.length].copy()
-        with self._lock:
-            older, self._sequence, self._token_ids = self._sequence, sequence, token_ids
-        if older is not None:
-            older.close()
+        self.close()
+        self._kept.append((sequence, history[: sequence.length].copy()))
 
     def close(self) -> None:
         """Free the kept sequence."""
-        with self._lock:
-            sequence, self._sequence = self._sequence, None
-        if sequence is not None:
+        while True:
+            try:
+                sequence, _ = self._kept.pop()
+            except IndexError:
+                return
             sequence.close()
 
 

@@ -21,11 +21,14 @@ _MAX_ID: Final = 1 << 22  # real vocabularies end below 300,000
 _Result = TypeVar("_Result")
 
 
-def read_text_parts(folder: Path) -> tuple[Tokenizer, ChatTemplate]:
-    """Tokenizer and chat template. Errors: TokenizerError or ModelError, one line, for unusable files."""
+def read_text_parts(folder: Path, num_rows: int = 0) -> tuple[Tokenizer, ChatTemplate]:
+    """Tokenizer and chat template. num_rows: see `Vocabulary`.
+
+    Errors: TokenizerError or ModelError, one line, for unusable files.
+    """
     source = read_bytes(folder / "tokenizer.json")
     settings = read_json(folder / "tokenizer_config.json") if _has(folder, "tokenizer_config.json") else {}
-    tokenizer = _FolderTokenizer(folder, source, settings)
+    tokenizer = _FolderTokenizer(folder, source, settings, num_rows)
     return tokenizer, ChatTemplate(
         _template(folder, settings),
         bos_token=_token_text(settings.get("bos_token")) or "",
@@ -36,7 +39,7 @@ def read_text_parts(folder: Path) -> tuple[Tokenizer, ChatTemplate]:
 class _FolderTokenizer(Tokenizer):
     """The Tokenizer that tokenizer.json describes, special tokens included."""
 
-    def __init__(self, folder: Path, source: bytes, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, source: bytes, settings: Mapping[str, Any], num_rows: int) -> None:
         path = folder / "tokenizer.json"
         layout = parse_json(source, path)
         _refuse_word_marks(path, layout.get("model"))
@@ -54,7 +57,7 @@ class _FolderTokenizer(Tokenizer):
         if not ends and (eos_id := self._id_of(settings.get("eos_token"))) is not None:
             ends = {eos_id}
         tokens, types = self._table(layout)
-        known = {token_id for token_id in ends if token_id < len(tokens)}
+        known = {token_id for token_id in ends if token_id < max(len(tokens), num_rows)}
         if ends and not known:  # if there are several, one that is not a token is harmless
             raise TokenizerError(f"{folder}: a token that ends a text has an id outside the vocabulary")
         begins, last = self._added()
@@ -68,6 +71,7 @@ class _FolderTokenizer(Tokenizer):
             begins=begins,
             ends=last,
             in_pieces=self._in_pieces(layout),
+            num_rows=num_rows,
         )
         rule = hashlib.sha256(
             json.dumps({key: layout.get(key) for key in ("normalizer", "pre_tokenizer", "model")}).encode()

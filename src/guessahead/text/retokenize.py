@@ -113,11 +113,11 @@ class Rewritten:
     """Guessed text in the writer's ids.
 
     pending: bytes of the committed text that the guessed text must begin with, as the reader could not read
-    half a character.
+    half a character. num_ids: ids from there on, which the writer's model lacks, end the text.
     """
 
-    def __init__(self, writer: Tokenizer, pending: bytes) -> None:
-        self._writer, self._pending = writer, pending
+    def __init__(self, writer: Tokenizer, pending: bytes, num_ids: int) -> None:
+        self._writer, self._pending, self._num_ids = writer, pending, num_ids
 
     def ids(self, data: bytes) -> list[tuple[int, int]]:
         """The (id, end) of each token after the pending bytes; end: offset in data."""
@@ -128,7 +128,7 @@ class Rewritten:
         for token_id in continuation(self._writer, text):
             shown = self._writer.token_bytes(token_id)
             start, end = end, end + len(shown)
-            if data[start:end] != shown or not shown:
+            if data[start:end] != shown or not shown or token_id >= self._num_ids:
                 break
             if start >= len(self._pending):
                 found.append((token_id, end))

@@ -57,7 +57,7 @@ class Tokenizer:
 
     def __init__(self, vocabulary: Vocabulary, splitter: Splitter) -> None:
         adds_bos = splitter.adds_bos if vocabulary.adds_bos is None else vocabulary.adds_bos
-        self.vocab_size: Final = len(vocabulary.tokens)
+        self.vocab_size: Final = vocabulary.size
         self.bos_id: Final = vocabulary.bos_id
         begins = vocabulary.begins
         if begins is None:
@@ -71,16 +71,17 @@ class Tokenizer:
         self._shown_bytes: Final[dict[int, bytes]] = {}
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, Any]) -> Tokenizer:
+    def from_gguf(cls, metadata: Mapping[str, Any], num_rows: int = 0) -> Tokenizer:
         """Build from the `tokenizer.ggml.*` entries of a GGUF file.
 
+        num_rows: of the model's matrices; ids that have a row but no token are padding.
         Errors: TokenizerError, one line, for an unsupported kind and for damaged entries.
         """
         model = metadata.get(KEY + "model")
         if model is None:
             raise TokenizerError(f"the model file lacks {KEY}model: it contains no tokenizer")
         if model == "llama":
-            vocabulary = Vocabulary.from_gguf(metadata)
+            vocabulary = Vocabulary.from_gguf(metadata, num_rows)
             return cls(vocabulary, _pieces(vocabulary, metadata.get(KEY + "add_space_prefix", True)))
         if model != "gpt2":
             known = "'gpt2' (byte-level BPE) and 'llama' (SentencePiece)"
@@ -91,7 +92,7 @@ class Tokenizer:
         if pre not in PRE_TOKENIZERS:
             known = ", ".join(PRE_TOKENIZERS)
             raise TokenizerError(f"pre-tokenizer {pre!r} is not supported (supported: {known})")
-        vocabulary = Vocabulary.from_gguf(metadata)
+        vocabulary = Vocabulary.from_gguf(metadata, num_rows)
         return cls(vocabulary, _bpe(vocabulary, pre))
 
     def encode(self, text: str, *, special: bool = False, bos: bool = True) -> list[int]:
@@ -147,7 +148,7 @@ class Tokenizer:
 
     def token_text(self, token_id: int) -> str:
         """The name of a token as in the vocabulary (with byte stand-ins), for messages."""
-        return self._vocabulary.tokens[self._checked_id(token_id)]
+        return self._vocabulary.name(self._checked_id(token_id))
 
     def check_same(self, other: Tokenizer) -> None:
         """Check that ids of `other` have the same meaning here; padding may differ in number and in name.

@@ -60,6 +60,7 @@ class Vocabulary:
     adds_bos: the file's setting of whether BOS comes first; None if it has none.
     begins, ends: ids of every prompt's beginning and end; begins is None if adds_bos decides.
     strips: special tokens after which white space is removed.
+    num_rows: of the model's matrices; ids from len(tokens) on, which fill them up, are padding.
     """
 
     tokens: list[str]
@@ -73,9 +74,10 @@ class Vocabulary:
     begins: tuple[int, ...] | None = None
     ends: tuple[int, ...] = ()
     strips: frozenset[int] = frozenset()
+    num_rows: int = 0
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, Any]) -> Vocabulary:
+    def from_gguf(cls, metadata: Mapping[str, Any], num_rows: int = 0) -> Vocabulary:
         """Errors: TokenizerError, one line, for a missing or damaged entry."""
         tokens = _tokens(metadata)
         types = _types(metadata, len(tokens))
@@ -87,7 +89,7 @@ class Vocabulary:
                 roles[key] = min((id_of[name] for name in names if name in id_of), default=None)
         for token_id in by_name:
             types[token_id] = CONTROL
-        _drop_what_is_outside(roles, len(tokens), metadata)
+        _drop_what_is_outside(roles, max(len(tokens), num_rows), metadata)
         ends = by_name.union(i for key, i in roles.items() if key != "bos_token_id" and i is not None)
         adds_bos = metadata.get(KEY + "add_bos_token")
         if adds_bos and roles["bos_token_id"] is None:
@@ -107,7 +109,17 @@ class Vocabulary:
             adds_bos=None if adds_bos is None else bool(adds_bos),
             ends=tuple(i for i in (roles["eos_token_id"],) if adds_eos and i is not None),
             strips=_strips(metadata, tokens, types),
+            num_rows=num_rows,
         )
+
+    @property
+    def size(self) -> int:
+        """The number of ids, padding included."""
+        return max(len(self.tokens), self.num_rows)
+
+    def name(self, token_id: int) -> str:
+        """The name of a token."""
+        return self.tokens[token_id] if token_id < len(self.tokens) else f"[PAD{token_id}]"
 
     @cached_property
     def _special(self) -> list[tuple[str, int]]:
@@ -126,6 +138,8 @@ class Vocabulary:
 
     def token_bytes(self, token_id: int, *, special: bool) -> bytes:
         """The bytes of a token in a text; see `Tokenizer.token_bytes`."""
+        if token_id >= len(self.tokens):
+            return b""
         token, kind = self.tokens[token_id], self.types[token_id]
         if kind in (CONTROL, UNKNOWN):
             return token.encode() if special else b""
