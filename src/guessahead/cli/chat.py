@@ -127,7 +127,7 @@ class Chat:
 
         if not colours(sys.stdout):
             return Answer()
-        return MarkedAnswer(self._lm.tokenizer, self._stops)
+        return MarkedAnswer(self._lm.tokenizer, self._stops, self._arguments.get("min_tokens", 0))
 
     @property
     def _stops(self) -> tuple[str, ...]:

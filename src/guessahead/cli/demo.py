@@ -124,7 +124,7 @@ class _Watch:
 
         self._end()
         self._plain = plain
-        self._answer = Answer() if plain else MarkedAnswer(self._lm.tokenizer, ())
+        self._answer = Answer() if plain else MarkedAnswer(self._lm.tokenizer)
         click.echo(_bold("-- plain" if plain else "-- guessing ahead (accepted guesses are marked)"))
 
     def _end(self) -> None:

@@ -138,7 +138,9 @@ def _check_combination(values: dict[str, Any]) -> None:
 def _answer(lm: LanguageModel, values: dict[str, Any]) -> Answer:
     from guessahead.cli.show import Answer, MarkedAnswer
 
-    return MarkedAnswer(lm.tokenizer, values["stop"]) if values["show_draft"] else Answer()
+    if not values["show_draft"]:
+        return Answer()
+    return MarkedAnswer(lm.tokenizer, values["stop"], values["min_tokens"] or 0)
 
 
 def _legend(answer: Answer) -> list[tuple[str, str]]:
