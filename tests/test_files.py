@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from guessahead.files import replacing, write_whole
+from guessahead.files import check_writable, replacing, write_whole
 
 
 def test_a_file_is_written_and_written_again(tmp_path: Path) -> None:
@@ -62,3 +63,69 @@ def test_a_pipe_is_written_directly(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         write_whole(tmp_path / "none" / "a", "x")
+
+
+def test_what_a_writer_puts_in_its_place_gets_the_usual_mode(tmp_path: Path) -> None:
+    """Some libraries write a file of their own, readable by its owner only, and rename it."""
+    plain, path = tmp_path / "plain", tmp_path / "a"
+    plain.touch()
+    with replacing(path) as unfinished:
+        other = tmp_path / "other"
+        other.touch(0o600)
+        other.replace(unfinished)
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_the_longest_name(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("x" * 255), "a")
+    check_writable(tmp_path / ("x" * 255))
+    with pytest.raises(OSError, match="File name too long"):
+        check_writable(tmp_path / ("x" * 256))
+
+
+def test_a_folder_that_takes_no_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in it is written directly. (Root may write anywhere: what the system would say is imitated.)"""
+    path = tmp_path / "a"
+    path.write_text("a longer text")
+    monkeypatch.setattr(os, "access", lambda asked, _: Path(asked) != tmp_path)
+    check_writable(path)
+    write_whole(path, "b")
+    assert path.read_text() == "b"
+    monkeypatch.setattr(os, "access", lambda asked, _: False)
+    with pytest.raises(PermissionError):
+        check_writable(path)
+
+
+def test_a_file_that_a_container_mounts_is_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("a longer text")
+
+    def busy(source: Path, target: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(os, "replace", busy)
+    write_whole(path, "b")
+    assert path.read_text() == "b"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_many_threads_write_one_file(tmp_path: Path) -> None:
+    path, failed = tmp_path / "a", []
+
+    def write(letter: str) -> None:
+        try:
+            for _ in range(50):
+                write_whole(path, letter * 10_000)
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(set(path.read_text())) == 1
+    assert path.stat().st_size == 10_000

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import mmap
 import os
+import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -39,30 +43,54 @@ def write_whole(path: Path, data: str | bytes) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; it replaces `path` at the end of the block and is removed after an error.
 
-    If `path` is a device or a pipe, it is `path` itself.
+    It is `path` itself for a device or a pipe, and for a file in a folder that takes no new files.
     """
     target = Path(os.path.realpath(path))
-    mode = _mode(target)
-    if mode is not None and not stat.S_ISREG(mode):
+    facts = _facts(target)
+    if facts is not None and (not stat.S_ISREG(facts.st_mode) or not os.access(target.parent, os.W_OK)):
         yield target
         return
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Not named after the target, whose name may be as long as names can be.
+    unfinished = target.with_name(f".guessahead-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
+        unfinished.touch()
+        mode = (facts or unfinished.stat()).st_mode
         yield unfinished
-        if mode is not None:
-            unfinished.chmod(stat.S_IMODE(mode))
-        os.replace(unfinished, target)
+        unfinished.chmod(stat.S_IMODE(mode))  # some writers put a file of theirs in its place
+        _move(unfinished, target)
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
 
 
-def _mode(path: Path) -> int | None:
-    """Type and permissions; None if the file does not exist."""
+def check_writable(path: Path) -> None:
+    """Raise OSError if `replacing` could not write this file. Changes nothing."""
+    target = Path(os.path.realpath(path))
+    facts = _facts(target)
+    if facts is not None and stat.S_ISDIR(facts.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if facts is None or (stat.S_ISREG(facts.st_mode) and os.access(target.parent, os.W_OK)):
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    elif not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    """Type, mode and owner; None if the file does not exist. Raises OSError if that cannot be known."""
     try:
-        return path.stat().st_mode
-    except OSError:
+        return path.stat()
+    except FileNotFoundError:
         return None
+
+
+def _move(unfinished: Path, target: Path) -> None:
+    try:
+        os.replace(unfinished, target)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        shutil.copyfile(unfinished, target)  # a single file that a container mounts cannot be replaced
 
 
 def map_file(path: Path, kind: str, least: int) -> mmap.mmap:

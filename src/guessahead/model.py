@@ -84,7 +84,7 @@ class LanguageModel:
         self.runner = runner
         self.tokenizer = tokenizer
         self.chat_template = chat_template
-        self.name = name
+        self.name = name.encode("utf-8", errors="replace").decode()  # a file name may be none
         self.identity = identity
         self._tuned: dict[str | None, Tuned | None] = {}  # by the identity of a second model
 

@@ -67,7 +67,8 @@ class GenerateOptions(SamplingParams):
         model are accepted by rejection sampling; the text differs, but its distribution is that of plain
         decoding (see core/rejection.py). Greedy: no difference.
     temperature ... seed: see SamplingParams.
-    stop: one or several strings that end the generation; the result ends before them.
+    stop: one or several strings that end the generation; the result ends before them. The name of a control
+        token in them means that token, or the same text.
     system: system message for the chat template.
     raw: use the prompt as it is, without the chat template.
     logprobs: report the log-probability of each token and of this many alternatives; None = report none.

@@ -42,7 +42,8 @@ class SamplingParams:
     frequency_penalty, presence_penalty: subtracted per occurrence / once, for tokens of the output,
         in [-2, 2].
     logit_bias: token id -> value added to its logit; -inf (or -100 and below) bans the token.
-    min_tokens: end-of-sequence tokens are banned until this many output tokens exist.
+    min_tokens: end-of-sequence tokens are banned until this many output tokens exist, and a stop string that
+        is complete by then is text.
     seed: seed of the sampling noise; None = a fresh one for each generation.
     """
 

@@ -33,6 +33,9 @@ class FakeTokenizer:
     def token_bytes(self, token_id: int, *, special: bool = False) -> bytes:
         return b"" if token_id in self.eos_ids else self.pieces[token_id]
 
+    def cut_control(self, text: str) -> list[str | int]:
+        return [text]
+
     def decode(self, token_ids: Sequence[int]) -> str:
         return b"".join(self.token_bytes(token) for token in token_ids).decode(errors="replace")
 

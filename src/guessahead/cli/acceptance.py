@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from guessahead.cli import measuring, options
+from guessahead.cli import measuring, options, streams
 from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError, PromptError
 
@@ -49,6 +49,7 @@ def command(files: tuple[Path, ...], guess: str | None, ask: bool, **values: Any
     guesses and the model chooses a token (teacher-forced: both always read the text itself). With a
     temperature, a guess counts with its acceptance probability, the sum of min(p, q).
     """
+    streams.require("stdout")
     if ask and guess is not None:
         raise ParameterError("--ask and --guess cannot be used together")
     texts = _read(files)

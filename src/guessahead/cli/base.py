@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import sys
 import traceback
 import warnings
@@ -13,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
+from guessahead.cli import streams
 from guessahead.errors import InputError, ModelWarning
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -75,18 +75,26 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self._commands.items()])
 
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **settings)
+        except BrokenPipeError:  # of --help and --version
+            raise click.exceptions.Exit(_EXIT_NO_READER) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError:
-            _quiet_exit()
+            raise click.exceptions.Exit(_EXIT_NO_READER) from None
         except Exception as error:
             if ctx.meta.get(_DEBUG):
                 traceback.print_exc()
             if isinstance(error, InputError):
                 raise _InputProblem(str(error)) from error
+            if isinstance(error, OSError):
+                raise _InputProblem(_of_the_system(error)) from error
             text = f"internal error, {type(error).__name__}: {error} (--debug shows where)"
             raise _InternalError(text) from error
 
@@ -95,6 +103,7 @@ class Commands(click.Group):
     ) -> NoReturn:
         """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
+        streams.prepare()
         try:
             with _warnings_as_lines():
                 # With standalone_mode off, click returns the code of `ctx.exit()`.
@@ -104,7 +113,10 @@ class Commands(click.Group):
             click.echo(f"guessahead: {_one_line(error)}", err=True)
         except click.Abort:
             code = _EXIT_INTERRUPTED
-        sys.exit(code if isinstance(code, int) else 0)
+        except OSError as error:  # of --help and --version
+            code = _EXIT_INPUT
+            click.echo(f"guessahead: {_of_the_system(error)}", err=True)
+        sys.exit(_end_stdout(code if isinstance(code, int) else 0))
 
 
 def debug_option(function: _Function) -> _Function:
@@ -130,7 +142,22 @@ def _one_line(error: click.ClickException) -> str:
     return text
 
 
-def _quiet_exit() -> NoReturn:
-    """Exit without a message, also from the interpreter's last flush: stdout was closed by its reader."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(_EXIT_NO_READER)
+def _of_the_system(error: OSError) -> str:
+    """An error of the operating system, in one line."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+def _end_stdout(code: int) -> int:
+    """Write what waits in stdout; returns the exit code, which is another one if that fails."""
+    error = streams.stdout_error()
+    if error is None:
+        return code
+    streams.discard_stdout()
+    if code == 0:
+        code = _EXIT_INPUT
+        if isinstance(error, BrokenPipeError):
+            code = _EXIT_NO_READER
+        else:
+            click.echo(f"guessahead: {_of_the_system(error)}", err=True)
+    return code

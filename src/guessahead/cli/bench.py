@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -19,6 +19,7 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
+from guessahead.cli.outputs import Output
 from guessahead.core.rejection import ACCEPTANCES, IDENTICAL, REJECTION
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ _SETTINGS: Final = ("max_tokens", "gamma", "sampled", "acceptance", "fixed_lengt
 )
 @click.option("--fixed-length", is_flag=True, help="Every answer has --max-tokens tokens.")
 @measuring_options(rounds=3)
-def command(json_file: IO[str], **values: Any) -> None:
+def command(json_file: Output, **values: Any) -> None:
     """Measure every drafter against plain decoding, interleaved, prompt by prompt.
 
     Tables go to stderr, at the end one JSON document to stdout. The exit code is 1 if any token differs.
@@ -79,6 +80,7 @@ def command(json_file: IO[str], **values: Any) -> None:
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
+    json_file.check()
     from guessahead.cli.bench_tables import print_drafters
 
     lm, draft_model = options.load_model(values), options.load_draft_model(values)

@@ -6,11 +6,12 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from guessahead.cli.base import debug_option
+from guessahead.cli.outputs import Output, output_file
 
 if TYPE_CHECKING:
     from guessahead.measure.bench.peaks import PeakMeter
@@ -56,7 +57,7 @@ def measuring_options(rounds: int) -> Callable[[_Function], _Function]:
         function = click.option(
             "--json",
             "json_file",
-            type=click.File("w", encoding="utf-8", lazy=False),
+            callback=output_file,
             default="-",
             metavar="OUT",
             help="File of the JSON document.  [default: stdout]",
@@ -106,11 +107,9 @@ def peak_meter(isa: str, threads: int) -> PeakMeter:
     return PeakMeter(_native.Pool(threads), isa)
 
 
-def write(document: Mapping[str, Any], isa: str, threads: int, stream: IO[str]) -> None:
+def write(document: Mapping[str, Any], isa: str, threads: int, output: Output) -> None:
     """The document with its provenance, on one line."""
     from guessahead.measure.bench.provenance import command_line, provenance
 
     origin = provenance(isa=isa, threads=threads, arguments=command_line())
-    json.dump({**document, "provenance": origin}, stream, allow_nan=False)
-    stream.write("\n")
-    stream.flush()
+    output.write(json.dumps({**document, "provenance": origin}, allow_nan=False) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -17,6 +17,7 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
+from guessahead.cli.outputs import Output
 from guessahead.errors import ParameterError
 
 _ROWS: Final = "1,2,3,4,5,6,8,12,16"
@@ -38,7 +39,7 @@ _SHAPES: Final = "1536x8960,8960x1536,576x1536,1536x576,576x49152"
 @click.option("--threads", type=click.IntRange(1, 256), help="Worker threads.  [default: one per core]")
 @click.option("--isa", help="Instruction set.  [default: GUESSAHEAD_ISA, else the best one here]")
 @measuring_options(rounds=3)
-def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
+def command(isa: str | None, json_file: Output, **values: Any) -> None:
     """Time products of one matrix, read from memory, with m rows; compare their bits.
 
     Tables go to stderr, the JSON document to stdout. The exit code is 1 if the bits of any row differ from
@@ -48,6 +49,7 @@ def command(isa: str | None, json_file: IO[str], **values: Any) -> None:
     from guessahead.cli.bench_tables import print_kernels
     from guessahead.measure.bench.kernels import bench_kernels
 
+    json_file.check()
     try:
         isa = _native.isa(isa or "")
     except ValueError as error:

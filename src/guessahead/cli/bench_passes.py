@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -16,6 +16,7 @@ from guessahead.cli.bench_common import (
     timing,
     write,
 )
+from guessahead.cli.outputs import Output
 from guessahead.models.catalogue import DEFAULT_MODEL
 
 _ROWS: Final = "1,2,3,4,5,6,8,12,16"
@@ -34,7 +35,7 @@ _ROWS: Final = "1,2,3,4,5,6,8,12,16"
     help="Length of a prompt to read; 0 = none.",
 )
 @measuring_options(rounds=15)
-def command(json_file: IO[str], **values: Any) -> None:
+def command(json_file: Output, **values: Any) -> None:
     """Time whole passes of m rows, all of them accepted, and compare with the roofline.
 
     The roofline is the larger of bytes over read bandwidth and multiply-adds over their peak rate, both
@@ -45,6 +46,7 @@ def command(json_file: IO[str], **values: Any) -> None:
     from guessahead.measure.bench.passes import bench_passes
     from guessahead.models.load import resolve
 
+    json_file.check()
     lm = options.load_model(values)
     isa, threads = lm.info.isa, num_threads(values)
     with timing():

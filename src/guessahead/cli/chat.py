@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from guessahead.cli import options
+from guessahead.cli import options, streams
 from guessahead.cli.base import debug_option
 from guessahead.errors import InputError, ParameterError
 
@@ -46,6 +46,8 @@ def command(**values: Any) -> None:
     conversation. The conversation stays in the model's cache: each turn reads only the new text. If stdin is
     not a terminal, each of its lines is a message, and the answers go to stdout.
     """
+    streams.require("stdin")
+    streams.require("stdout")
     values = values | {"raw": None}
     lm, draft_model = options.load_model(values), options.load_draft_model(values)
     chat = Chat(lm, options.generation_arguments(values, draft_model))
@@ -125,7 +127,7 @@ class Chat:
 
         if not colours(sys.stdout):
             return Answer()
-        return MarkedAnswer(self._lm.tokenizer, self._stops)
+        return MarkedAnswer(self._lm.tokenizer, self._stops, self._arguments.get("min_tokens", 0))
 
     @property
     def _stops(self) -> tuple[str, ...]:

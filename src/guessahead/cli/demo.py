@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from guessahead.cli import options
+from guessahead.cli import options, streams
 from guessahead.cli.base import EXIT_DIFFERENT, debug_option
 from guessahead.errors import ParameterError
 
@@ -67,6 +67,7 @@ def command(pair: bool, repeat: int | None, **values: Any) -> None:
     from guessahead.measure.bench.comparison import compare
     from guessahead.measure.bench.workload import default_tasks
 
+    streams.require("stdout")
     if pair:
         if values["model"] or values["draft_model"]:
             raise ParameterError("--pair sets both models: leave out --model and --draft-model")
@@ -123,7 +124,7 @@ class _Watch:
 
         self._end()
         self._plain = plain
-        self._answer = Answer() if plain else MarkedAnswer(self._lm.tokenizer, ())
+        self._answer = Answer() if plain else MarkedAnswer(self._lm.tokenizer)
         click.echo(_bold("-- plain" if plain else "-- guessing ahead (accepted guesses are marked)"))
 
     def _end(self) -> None:

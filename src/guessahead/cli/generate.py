@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from guessahead.cli import options
+from guessahead.cli import options, streams
 from guessahead.cli.base import EXIT_DIFFERENT, debug_option
+from guessahead.cli.outputs import Output, output_file
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -32,18 +33,19 @@ if TYPE_CHECKING:
 @click.option(
     "--trace",
     "trace_file",
-    type=click.File("w", encoding="utf-8", lazy=False),
+    callback=output_file,
     metavar="FILE.json",
     help="Write every step (draft, rows, accepted path, times), for `guessahead report`.",
 )
 @debug_option
-def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
+def command(prompt: str, trace_file: Output | None, **values: Any) -> None:
     """Answer PROMPT ("-" reads it from stdin), guessing tokens ahead.
 
     The answer streams to stdout, the figures go to stderr. The text is the same as with plain decoding
     (--drafter none) and the same settings and seed, unless --acceptance is rejection.
     """
     _check_combination(values)
+    streams.require("stdout")
     text = options.read_prompt(prompt, raw=bool(values["raw"]))
     lm = options.load_model(values)
     arguments = options.generation_arguments(values, options.load_draft_model(values))
@@ -60,8 +62,7 @@ def command(prompt: str, trace_file: IO[str] | None, **values: Any) -> None:
     if trace_file is not None:
         from guessahead.report.trace import trace_document
 
-        json.dump(trace_document(lm, generation, comparison), trace_file, indent=1)
-        trace_file.write("\n")
+        trace_file.write(json.dumps(trace_document(lm, generation, comparison), indent=1) + "\n")
     identical = comparison is None or comparison.identical
     click.get_current_context().exit(0 if identical else EXIT_DIFFERENT)
 
@@ -137,7 +138,9 @@ def _check_combination(values: dict[str, Any]) -> None:
 def _answer(lm: LanguageModel, values: dict[str, Any]) -> Answer:
     from guessahead.cli.show import Answer, MarkedAnswer
 
-    return MarkedAnswer(lm.tokenizer, values["stop"]) if values["show_draft"] else Answer()
+    if not values["show_draft"]:
+        return Answer()
+    return MarkedAnswer(lm.tokenizer, values["stop"], values["min_tokens"] or 0)
 
 
 def _legend(answer: Answer) -> list[tuple[str, str]]:

@@ -7,13 +7,13 @@ A value that was not given is None here; the library has the defaults, which the
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from guessahead.cli import streams
 from guessahead.errors import ParameterError
 from guessahead.models.catalogue import DEFAULT_MODEL
 from guessahead.options import GenerateOptions
@@ -223,7 +223,7 @@ def generation_arguments(
 def read_prompt(prompt: str, *, raw: bool) -> str:
     """The prompt as given, or stdin for "-" (its last newline is removed unless raw)."""
     if prompt == "-":
-        data = sys.stdin.buffer.read()
+        data = streams.read_stdin()
         try:
             text = data.decode()
         except UnicodeDecodeError as error:

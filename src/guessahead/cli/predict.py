@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from guessahead.cli.base import debug_option
+from guessahead.cli.outputs import Output, output_file
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -37,13 +39,13 @@ _GAMMAS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 )
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
+    callback=output_file,
     metavar="FILE.png|FILE.svg",
     help="Also draw the table (requires the extra `plot`).",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 @debug_option
-def command(trace_file: Path | None, plot: Path | None, as_json: bool, **values: Any) -> None:
+def command(trace_file: Path | None, plot: Output | None, as_json: bool, **values: Any) -> None:
     """Predict the effect of guessing: tokens per pass, speed, the best gamma, the alpha that is required.
 
     tau = (1 - alpha^(gamma+1)) / (1 - alpha), speed = tau / (gamma * c + v(gamma + 1)): Leviathan, Kalman,
@@ -167,10 +169,11 @@ def _document(
     }
 
 
-def _draw(table: Grid, given: Forecast, path: Path) -> None:
+def _draw(table: Grid, given: Forecast, output: Output) -> None:
     """One line per alpha over gamma."""
-    if path.suffix not in (".png", ".svg"):
-        raise ParameterError(f"--plot writes .png or .svg, not {path.name!r}")
+    suffix = "" if output.path is None else output.path.suffix
+    if suffix not in (".png", ".svg"):
+        raise ParameterError(f"--plot writes .png or .svg, not {str(output.path or '-')!r}")
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -187,7 +190,6 @@ def _draw(table: Grid, given: Forecast, path: Path) -> None:
     axes.axhline(1.0, color="black", linewidth=1, linestyle="--")
     axes.set(xlabel="gamma: guesses per step", ylabel="speed over plain decoding")
     axes.legend(fontsize="small", ncols=2)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be written: {error.strerror or error}") from None
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=150, format=suffix[1:])
+    output.write(drawn.getvalue())

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from guessahead.cli.base import debug_option
-from guessahead.errors import ParameterError
+from guessahead.cli.outputs import Output, output_file
 
 
 @click.command("report")
@@ -15,13 +15,14 @@ from guessahead.errors import ParameterError
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("report.html"),
+    callback=output_file,
+    default="report.html",
+    metavar="FILE",
     show_default=True,
     help="The HTML file; an existing one is replaced.",
 )
 @debug_option
-def command(traces: tuple[Path, ...], output: Path) -> None:
+def command(traces: tuple[Path, ...], output: Output) -> None:
     """Make one HTML page of traces written by `guessahead generate --trace TRACE.json`.
 
     It shows the text with the source of every token, the accepted and rejected guesses at each position, the
@@ -31,8 +32,6 @@ def command(traces: tuple[Path, ...], output: Path) -> None:
     from guessahead.report import read_trace, render
 
     page = render([read_trace(path) for path in traces])
-    try:
-        output.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ParameterError(f"{output} cannot be written: {error.strerror or error}") from None
-    click.echo(output)
+    output.write(page)
+    if output.path is not None:
+        click.echo(output.path)

@@ -57,9 +57,10 @@ class MarkedAnswer(Answer):
     One pair of brackets contains the accepted guesses of one step.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = (), min_tokens: int = 0) -> None:
         super().__init__()
-        self._decoder = StreamDecoder(tokenizer, stops)
+        self._eos_ids = frozenset(tokenizer.eos_ids)
+        self._decoder = StreamDecoder(tokenizer, stops, min_tokens)
         self._coloured = colours(sys.stdout)
         self._counts: Counter[str] = Counter()
 
@@ -67,7 +68,7 @@ class MarkedAnswer(Answer):
         self._counts.update(chunk.origins)
         pairs = zip(chunk.origins, chunk.token_ids, strict=True)
         for origin, group in groupby(pairs, key=lambda pair: pair[0]):
-            self._write("".join(self._decoder.add(token) for _, token in group), origin)
+            self._write("".join(self._text(token) for _, token in group), origin)
 
     def finish(self) -> None:
         self._write(self._decoder.finish())
@@ -78,6 +79,9 @@ class MarkedAnswer(Answer):
         parts = [f"the model {self._counts[TARGET]}"]
         parts += [self._marked(f"{origin} {self._counts[origin]}", origin) for origin in self._guessers()]
         return ", ".join(parts)
+
+    def _text(self, token_id: int) -> str:
+        return self._decoder.end(token_id) if token_id in self._eos_ids else self._decoder.add(token_id)
 
     def _guessers(self) -> list[str]:
         return [origin for origin in self._counts if origin != TARGET]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from guessahead.cli.base import debug_option
+from guessahead.cli.outputs import check_folder
 from guessahead.errors import ParameterError
 from guessahead.models.catalogue import DEFAULT_MODEL
 
@@ -107,6 +108,9 @@ def command(
     places = run.Places(
         data or cache_dir() / "training" / target.fingerprint, output or heads_dir() / target.fingerprint
     )
+    for folder in (places.data, places.head, speculators):
+        if folder is not None:
+            check_folder(folder)
     lm = load(model, threads=values["threads"], context=min(1024, target.config.context_length))
     paths = []
     if not values["only_files"]:

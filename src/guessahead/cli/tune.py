@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from guessahead.cli import measuring
+from guessahead.cli import measuring, streams
 from guessahead.cli.base import debug_option
+from guessahead.cli.outputs import check_folder
 from guessahead.errors import ParameterError, PromptError
 from guessahead.models.catalogue import DEFAULT_MODEL
 
@@ -67,6 +68,7 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
     from guessahead.controller import saved as tuned
     from guessahead.models.load import identity
 
+    streams.require("stdout")
     names = identity(model), None if draft_model is None else identity(draft_model)
     if show and forget:
         raise ParameterError("--show and --forget cannot be used together")
@@ -77,6 +79,7 @@ def command(model: str, draft_model: str | None, show: bool, forget: bool, **val
     setting = tuned.load(*names)
     candidates: Sequence[Candidate] = ()
     if not show:
+        check_folder(tuned.path().parent)
         setting, candidates = _tune(model, draft_model, values)
         tuned.save(*names, setting)
     if setting is None:

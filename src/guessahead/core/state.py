@@ -34,6 +34,9 @@ class TextStream(Protocol):
     def add(self, token_id: int) -> str:
         """The text that is final now."""
 
+    def end(self, token_id: int) -> str:
+        """As `add`, of the token that ends the text."""
+
     def finish(self) -> str:
         """The text that was held back."""
 
@@ -44,6 +47,9 @@ class NoText:
     stopped = False
 
     def add(self, token_id: int) -> str:
+        return ""
+
+    def end(self, token_id: int) -> str:
         return ""
 
     def finish(self) -> str:
@@ -186,8 +192,9 @@ class GenerationState:
         self._tokens[self._num_tokens] = token_id
         self._num_tokens += 1
         if token_id in self._eos_ids:
-            self.finish_reason = "eos"
-            return ""
+            text = self._text.end(token_id)
+            self.finish_reason = "stop" if self._text.stopped else "eos"
+            return text
         text = self._text.add(token_id)
         if self._text.stopped:
             self.finish_reason = "stop"

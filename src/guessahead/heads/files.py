@@ -6,8 +6,9 @@ Matrices are stored as the kernels read them: uint8[rows, row bytes], in the blo
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
@@ -19,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
-from guessahead.files import cache_dir
+from guessahead.files import cache_dir, replacing
 from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
@@ -117,15 +118,32 @@ class HeadFiles:
         )
 
     def save(self, folder: Path) -> None:
+        """Write both files. Raises ModelError."""
         folder.mkdir(parents=True, exist_ok=True)
         tensors: dict[str, npt.NDArray[Any]] = {"draft_ids": self.draft_ids, **self.norms}
         for name, data in self.matrices.items():
             tensors[name] = data.reshape(self.config.shape(name)[0], -1)
-        partial = folder / "model.safetensors.partial"
-        save_file(tensors, partial)
-        partial.replace(folder / "model.safetensors")
+        with whole(folder / "model.safetensors") as unfinished:
+            save_file(tensors, unfinished)
         text = json.dumps({"version": VERSION, **asdict(self.config)}, indent=2)
-        (folder / "config.json").write_text(text + "\n", "utf-8")
+        with whole(folder / "config.json") as unfinished:
+            unfinished.write_text(text + "\n", "utf-8")
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """As `files.replacing`, for the writers of weights, which replace what has the name that they are given.
+
+    Raises ModelError if the file cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        raise ModelError(f"{path} cannot be written: not a regular file")
+    try:
+        with replacing(path) as unfinished:
+            yield unfinished
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path} cannot be written: {reason}") from None
 
 
 def heads_dir() -> Path:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from guessahead.errors import ModelError, ParameterError
+from guessahead.files import check_writable
 from guessahead.models.gguf import (
     CONVERTIBLE,
     Encoded,
@@ -74,6 +75,7 @@ def convert(
     kind = parse_type(kind)
     with GGUFFile.open(source) as file:
         _check(file, Path(target), noise_seed)
+        _check_target(Path(target))
         metadata: dict[str, MetadataValue | Encoded] = {
             key: Encoded(value) for key, value in file.encoded.items()
         }
@@ -111,6 +113,13 @@ def _check(file: GGUFFile, target: Path, noise_seed: int | None) -> None:
             )
     if noise_seed is not None and all(tensor.type.block_size == 1 for tensor in file.tensors.values()):
         raise ParameterError(f"{file.path}: noise needs a quantised source, whose steps give its size")
+
+
+def _check_target(target: Path) -> None:
+    try:
+        check_writable(target)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise ModelError(f"{target}: cannot be written: {getattr(error, 'strerror', error)}") from None
 
 
 def _target_type(tensor: TensorInfo, kind: GGMLType) -> GGMLType:

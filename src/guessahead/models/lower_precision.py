@@ -41,7 +41,7 @@ def requantised(source: Path, kind: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"{source}: no copy at lower precision: {error.strerror}") from None
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]
     copy = folder / f"{source.stem}-{kind}-{digest}.gguf"
     if not copy.exists():
         unfinished = copy.with_suffix(f".{os.getpid()}.part")

@@ -81,7 +81,7 @@ class SpeculativeDecoder:
         PromptError for an empty prompt or one that fills the context, ParameterError for a drafter that does
         not support the request's `acceptance`.
         """
-        text = StreamDecoder(self._tokenizer, request.stops)
+        text = StreamDecoder(self._tokenizer, request.stops, request.params.min_tokens)
         drafter, info = self._drafter, self._engine.info
         state = GenerationState(request, info, self._tokenizer.eos_ids, text, drafter.name, drafter.note)
         sampled = request.acceptance == REJECTION and not is_greedy(request.params)

@@ -13,10 +13,15 @@ from guessahead.text.tokenizer import Tokenizer
 __all__ = ["ChatTemplate", "StopMatcher", "StreamDecoder"]
 
 
+_FIRST_MARK: Final = 0xD800  # lone surrogates do not occur in decoded text
+_NUM_MARKS: Final = 0x800
+
+
 class StopMatcher:
     """Finds a few short strings in a text that arrives in pieces.
 
-    It keeps as much of the end of the text as a stop string may have begun in.
+    It keeps as much of the end of the text as a stop string may have begun in. Positions and numbers count
+    visible characters: marks, which stand for control tokens, are none.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -36,7 +41,7 @@ class StopMatcher:
         """How many of the last characters may still become part of a stop string."""
         for start in range(len(self._end)):
             if any(stop.startswith(self._end[start:]) for stop in self._stops):
-                return len(self._end) - start
+                return _num_visible(self._end[start:])
         return 0
 
     def feed(self, piece: str) -> int | None:
@@ -47,7 +52,10 @@ class StopMatcher:
         text, before = self._end + piece, len(self._end)
         self._end = text[max(len(text) - self._longest + 1, 0) :]
         starts = [text.find(stop, max(before - len(stop) + 1, 0)) for stop in self._stops]
-        return min((start - before for start in starts if start >= 0), default=None)
+        start = min((start for start in starts if start >= 0), default=None)
+        if start is None:
+            return None
+        return _num_visible(text[before:start]) if start >= before else -_num_visible(text[start:before])
 
 
 class StreamDecoder:
@@ -58,15 +66,22 @@ class StreamDecoder:
     Linear in the text.
 
     Of several stop strings the one that completes in the earliest token wins; among those that complete in
-    the same token, the one that starts first.
+    the same token, the one that starts first. Where a stop string contains the name of a control token, that
+    token matches as well as the same text. One that completes within the first `min_tokens` tokens is text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = (), min_tokens: int = 0) -> None:
         """Errors: ParameterError for an empty stop string."""
         self._tokenizer: Final = tokenizer
-        self._matcher: Final = StopMatcher(stops)
+        self._min_tokens: Final = min_tokens
+        self._plain: Final = StopMatcher(stops)
+        self._marks: Final[dict[int, str]] = {}
+        self._marked: Final = StopMatcher(
+            [form for stop in stops if (form := self._with_marks(stop)) != stop]
+        )
         self._utf8: Final = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""
+        self._num_tokens = 0
         self._stopped = False
         self._finished = False
 
@@ -80,31 +95,54 @@ class StreamDecoder:
 
         Errors: StateError after a stop string or `finish`; ParameterError for an id outside the vocabulary.
         """
-        if self._stopped or self._finished:
-            raise StateError("no token may follow a completed stop string or finish()")
-        return self._release(self._utf8.decode(self._tokenizer.token_bytes(token_id)))
+        return self._take(token_id, self._tokenizer.token_bytes(token_id))
+
+    def end(self, token_id: int) -> str:
+        """As `add`, of the token that ends the text, and shows nothing. A stop string may end with it."""
+        return self._take(token_id, b"")
 
     def finish(self) -> str:
         """The held-back rest; an unfinished character becomes U+FFFD. "" after a stop string or a repeat."""
         if self._stopped or self._finished:
             return ""
         self._finished = True
-        shown = self._release(self._utf8.decode(b"", final=True))
+        shown = self._release(self._utf8.decode(b"", final=True), "")
         if self._stopped:  # a stop string that ends with U+FFFD itself
             return shown
         rest, self._held = self._held, ""
         return shown + rest
 
-    def _release(self, piece: str) -> str:
+    def _with_marks(self, stop: str) -> str:
+        """The stop string with a mark for each name of a control token."""
+        parts = self._tokenizer.cut_control(stop)
+        for part in parts:
+            if isinstance(part, int) and part not in self._marks:
+                if len(self._marks) == _NUM_MARKS:
+                    raise ParameterError(f"the stop strings contain more than {_NUM_MARKS} control tokens")
+                self._marks[part] = chr(_FIRST_MARK + len(self._marks))
+        return "".join(part if isinstance(part, str) else self._marks[part] for part in parts)
+
+    def _take(self, token_id: int, data: bytes) -> str:
+        if self._stopped or self._finished:
+            raise StateError("no token may follow a completed stop string or finish()")
+        self._num_tokens += 1
+        return self._release(self._utf8.decode(data), self._marks.get(token_id, ""))
+
+    def _release(self, piece: str, mark: str) -> str:
         """Take in new characters; give out those before a stop string, or before what may become one."""
-        if not self._matcher.has_stops:
+        if not self._plain.has_stops:
             return piece
-        start = self._matcher.feed(piece)
+        found = (self._plain.feed(piece), self._marked.feed(piece + mark))
+        start = min((each for each in found if each is not None), default=None)
         text = self._held + piece
-        if start is not None:
+        if start is not None and self._num_tokens > self._min_tokens:
             self._stopped = True
             shown, self._held = text[: len(self._held) + start], ""
             return shown
-        cut = len(text) - self._matcher.num_held
+        cut = len(text) - max(self._plain.num_held, self._marked.num_held)
         shown, self._held = text[:cut], text[cut:]
         return shown
+
+
+def _num_visible(text: str) -> int:
+    return sum(not _FIRST_MARK <= ord(char) < _FIRST_MARK + _NUM_MARKS for char in text)

@@ -146,6 +146,10 @@ class Tokenizer:
             self._shown_bytes[token_id] = found
         return found
 
+    def cut_control(self, text: str) -> list[str | int]:
+        """`text` as the ids of the control tokens whose names it contains, and the parts between them."""
+        return self._vocabulary.cut_control(text)
+
     def token_text(self, token_id: int) -> str:
         """The name of a token as in the vocabulary (with byte stand-ins), for messages."""
         return self._vocabulary.name(self._checked_id(token_id))

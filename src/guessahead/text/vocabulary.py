@@ -136,6 +136,14 @@ class Vocabulary:
                 parts = list(_cut(parts, name, token_id, _BLANKS if token_id in self.strips else ""))
         return parts
 
+    def cut_control(self, text: str) -> list[str | int]:
+        """`text` as plain parts and ids of the tokens that show nothing; no white space is removed."""
+        parts: list[str | int] = [text]
+        for name, token_id in self._special:
+            if self.types[token_id] != USER_DEFINED and name in text:
+                parts = list(_cut(parts, name, token_id, ""))
+        return parts
+
     def token_bytes(self, token_id: int, *, special: bool) -> bytes:
         """The bytes of a token in a text; see `Tokenizer.token_bytes`."""
         if token_id >= len(self.tokens):

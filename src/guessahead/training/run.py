@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from guessahead.errors import ModelError, ParameterError
+from guessahead.heads.files import whole
 from guessahead.runners.solo import solo
 from guessahead.training.batch import Text, Writing, WritingRequest, write
 from guessahead.training.chats import Frame, chats
@@ -158,9 +159,8 @@ def train(
 
     def save() -> None:
         places.head.mkdir(parents=True, exist_ok=True)
-        partial = places.checkpoint.with_suffix(".partial")
-        torch.save(trainer.state() | {"draft_ids": torch.from_numpy(draft_ids)}, partial)
-        partial.replace(places.checkpoint)
+        with whole(places.checkpoint) as unfinished, unfinished.open("wb") as stream:
+            torch.save(trainer.state() | {"draft_ids": torch.from_numpy(draft_ids)}, stream)
         layers = fused_layers(target.config.num_layers)
         to_files(trainer.weights(), target.config, target.fingerprint, layers, draft_ids).save(places.head)
 

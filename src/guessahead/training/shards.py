@@ -19,6 +19,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
+from guessahead.heads.files import whole
 from guessahead.training.batch import Bfloat16, Text
 from guessahead.types import Int32
 
@@ -101,15 +102,14 @@ class Store:
         return f"{_VERSION} {self._origin}"
 
     def _save(self, shard: Shard, path: Path) -> None:
-        partial = path.with_suffix(".partial")
         arrays: dict[str, npt.NDArray[Any]] = {
             "starts": shard.starts,
             "token_ids": shard.token_ids,
             "answer": shard.answer.astype(np.uint8),
             "hidden": shard.hidden[:],
         }
-        save_file(arrays, partial, {"origin": self._stamp})
-        partial.replace(path)
+        with whole(path) as unfinished:
+            save_file(arrays, unfinished, {"origin": self._stamp})
 
 
 def read(path: Path) -> Shard:

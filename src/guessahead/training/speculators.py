@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from guessahead.heads.files import whole
 from guessahead.training.target import Target
 from guessahead.types import Float32, Int32
 
@@ -50,7 +51,7 @@ def write_speculators(
 ) -> None:
     """weights: by our names. layers: whose outputs are fused. verifier: the target's name for vLLM.
 
-    guesses: the number of tokens to guess ahead.
+    guesses: the number of tokens to guess ahead. Raises ModelError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, Tensor] = {
@@ -61,9 +62,11 @@ def write_speculators(
     tensors["d2t"] = kept - torch.arange(len(kept))
     tensors["t2d"] = torch.zeros(target.config.vocab_size, dtype=torch.bool)
     tensors["t2d"][kept] = True
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with whole(folder / "model.safetensors") as unfinished:
+        save_file(tensors, unfinished, {"format": "pt"})
     text = json.dumps(_config(target, layers, len(kept), verifier, guesses), indent=2)
-    (folder / "config.json").write_text(text + "\n", "utf-8")
+    with whole(folder / "config.json") as unfinished:
+        unfinished.write_text(text + "\n", "utf-8")
 
 
 def _config(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class NativeEngine:
         except MemoryError:
             raise ModelError(f"{file.path}: not enough memory for its weights") from None
         info = EngineInfo(
-            name=file.path.name if file.path.is_dir() else file.path.stem,
+            name=_name(file.path),
             architecture=config.architecture,
             num_layers=config.num_layers,
             vocab_size=config.vocab_size,
@@ -200,3 +201,9 @@ class NativeEngine:
             job.sequence.first_row = job.offset
             job.offset += size
             job.num_passes += 1
+
+
+def _name(path: Path) -> str:
+    """The name of a file, as text that can be written in any encoding of Unicode."""
+    name = path.name if path.is_dir() else path.stem
+    return name.encode("utf-8", errors="replace").decode()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import struct
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from guessahead.errors import ModelError, ParameterError
+from guessahead.files import replacing
 from guessahead.models.gguf.quantize import quantize
 from guessahead.models.gguf.types import (
     ALIGNMENT_KEY,
@@ -74,16 +74,16 @@ def write_gguf(
     path = Path(path)
     records = {key: value for key, value in metadata.items() if key != ALIGNMENT_KEY}
     header = b"".join(_header(records, tensors))
-    with _whole_file(path) as stream:
+    with _written(path) as stream:
         stream.write(header)
         for tensor in tensors:
-            _pad(stream)
-            start = stream.tell()
+            stream.pad()
+            start = stream.num_bytes
             for chunk in tensor.chunks():
                 stream.write(chunk.data)
-            if stream.tell() - start != tensor.num_bytes:
+            if stream.num_bytes - start != tensor.num_bytes:
                 raise ParameterError(f"the tensor {tensor.name!r} got a wrong number of bytes")
-        _pad(stream)
+        stream.pad()
 
 
 def _header(metadata: Mapping[str, MetadataValue | Encoded], tensors: Sequence[NewTensor]) -> Iterator[bytes]:
@@ -141,19 +141,25 @@ def _kind(key: str, dtype: np.dtype[np.generic]) -> ValueType:
     raise ParameterError(f"the metadata value {key!r} has the type {dtype}, which GGUF has not")
 
 
-def _pad(stream: BinaryIO) -> None:
-    stream.write(bytes(-stream.tell() % DEFAULT_ALIGNMENT))
+class _Counted:
+    """Writes to a stream, which may be a pipe, and counts."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.num_bytes = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        self._stream.write(data)
+        self.num_bytes += memoryview(data).nbytes
+
+    def pad(self) -> None:
+        self.write(bytes(-self.num_bytes % DEFAULT_ALIGNMENT))
 
 
 @contextmanager
-def _whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside `path` that takes its place at the end, or vanishes if anything goes wrong."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def _written(path: Path) -> Iterator[_Counted]:
     try:
-        with temporary.open("xb") as stream:
-            yield stream
-        temporary.replace(path)
+        with replacing(path) as unfinished, unfinished.open("wb") as stream:
+            yield _Counted(stream)
     except OSError as error:
         raise ModelError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
