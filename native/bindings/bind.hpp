@@ -9,3 +9,4 @@ void bind_chooser(nanobind::module_& m);
 void bind_likeliest(nanobind::module_& m);
 void bind_plan(nanobind::module_& m);
 void bind_suffix(nanobind::module_& m);
+void bind_head_draft(nanobind::module_& m);

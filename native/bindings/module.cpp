@@ -24,4 +24,5 @@ NB_MODULE(_native, m) {
   bind_likeliest(m);
   bind_plan(m);
   bind_suffix(m);
+  bind_head_draft(m);
 }

@@ -284,3 +284,45 @@ class SuffixLookup:
         """
         Takes in what is new of `history`, int32[n]; at most `budget` guesses after it as (token_ids, parents or None, probabilities), or None.
         """
+
+class HeadAsk:
+    """What a draft of a head may contain."""
+
+    def __init__(self, *, budget: int, levels: int, branches: int, width: int, least_sibling: float, ends: _Sequence[int]) -> None:
+        """
+        budget: most guesses. levels: most guesses one after the other. branches: children of a guess.
+        width: guesses of a level that get children. least_sibling: a sibling less likely is left out.
+        ends: tokens of the target that no guess follows.
+        """
+
+    def stop(self, least_path_probability: _Sequence[float], calibration: _Sequence[_Sequence[float]]) -> None:
+        """Sets the rule that ends the draft (see StopRule)."""
+
+    def sample(self, *, trust: float, temperature: float, top_k: int, top_p: float, min_p: float, seed: int, stream: int, position: int) -> None:
+        """
+        Sets how the target samples (see likeliest_winners). position: of the first guess.
+        """
+
+class HeadDraft:
+    """The guesses of a head; a parent precedes its children."""
+
+    @property
+    def tokens(self) -> numpy.typing.NDArray[numpy.int32]: ...
+
+    @property
+    def parents(self) -> numpy.typing.NDArray[numpy.int32]:
+        """-1 = the last committed token."""
+
+    @property
+    def probabilities(self) -> numpy.typing.NDArray[numpy.float32]: ...
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each guess follows the one before."""
+
+def draft_of_head(plan: Plan, sequence: Sequence, next_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], fused: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], token_ids: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], ask: HeadAsk) -> HeadDraft:
+    """
+    Reads rows (the target's hidden states at t, float32[n, width], and the token at t + 1), and guesses
+    after the last of them. token_ids: the target's id of each id of the head. Afterwards the sequence
+    holds the rows that were read.
+    """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Generation,
         Int32,
         Request,
+        TreeShape,
         Verdict,
     )
 
@@ -170,6 +171,13 @@ class HeadSequence(Protocol):
 
         next_ids: int32[n], n >= 1. fused: float32[n, layers * width]. Returns, for the last row, its fused
         hidden states and the head's state, float32[1, width] each, and its logits float32[1, vocab_size].
+        """
+
+    def draft(self, next_ids: Int32, fused: Float32, ask: Ask, shape: TreeShape) -> Draft:
+        """`read`, and the most likely guesses of a tree after the last row, `ask.budget` at most.
+
+        Each level is made from the most likely guesses of the one before. The guesses are not kept. Empty
+        where a logit is not finite.
         """
 
     def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, Mapping[int, Float32]]:

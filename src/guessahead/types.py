@@ -191,6 +191,22 @@ class StopRule:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeShape:
+    """The shape of a draft head's draft, and its probabilities under sampling.
+
+    levels: most guesses one after the other. branches: children of a guess. width: guesses of a level that
+    get children. least_sibling: a sibling less likely than this is left out. noise_trust: the weight of the
+    target's noise, as the head's logits only resemble the target's.
+    """
+
+    levels: int
+    branches: int
+    width: int
+    least_sibling: float
+    noise_trust: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A request to a drafter.
 

@@ -251,6 +251,7 @@ def test_the_command_line_refuses_in_one_line(tmp_path: Path, folder: Path) -> N
         one_line(result.stderr, *words)
 
 
+@pytest.mark.filterwarnings("ignore:the draft head computes numbers that are not finite")
 def test_mutations(lm: ga.LanguageModel, folder: Path) -> None:
     """Refused in one line, or the text is plain's."""
     originals = {name: (folder / name).read_bytes() for name in ("config.json", WEIGHTS)}
@@ -281,6 +282,7 @@ def test_mutations(lm: ga.LanguageModel, folder: Path) -> None:
     assert min(outcomes.values()) > 10
 
 
+@pytest.mark.filterwarnings("ignore:the draft head computes numbers that are not finite")
 def test_weights_of_noise(lm: ga.LanguageModel, folder: Path) -> None:
     """Scales that are not numbers, infinite, or huge."""
     files = HeadFiles.load(folder)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from guessahead.types import Float32, Int32
+from guessahead.types import Ask, Draft, Float32, Int32, TreeShape
 from tests.support.fakes import FakeEngine, TinyEngine
+from tests.support.head_draft import draft_of_head
 
 ENTRY, STATE = -2, -1  # what a vector is: made of hidden states, or of a guess
 
@@ -34,6 +35,9 @@ class FakeHeadSequence:
 
     def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, dict[int, Float32]]:
         return self._head.grow(self, tokens, states, parents)
+
+    def draft(self, next_ids: Int32, fused: Float32, ask: Ask, shape: TreeShape) -> Draft:
+        return draft_of_head(self, self._head.draft_ids, next_ids, fused, ask, shape)
 
 
 class FakeHead:

@@ -1,49 +1,10 @@
-"""Drafts built guess by guess: a tree, or a chain with siblings."""
+"""Drafts built guess by guess: a chain with siblings."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from guessahead.core import tree
 from guessahead.types import Draft
-
-
-class Tree:
-    """A draft tree built level by level.
-
-    Nodes are numbered as they are added. path_probability: that a node and its ancestors are right.
-    """
-
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.parents: list[int] = []
-        self.path_probability: list[float] = []
-        self._probabilities: list[float] = []
-
-    def add(self, parent: int, ranked: list[tuple[int, float]]) -> range:
-        """Add guesses after a node (or tree.ROOT), with their probabilities; returns their nodes."""
-        before = 1.0 if parent == tree.ROOT else self.path_probability[parent]
-        first = len(self.tokens)
-        for token, probability in ranked:
-            self.tokens.append(token)
-            self.parents.append(parent)
-            self._probabilities.append(probability)
-            self.path_probability.append(before * probability)
-        return range(first, len(self.tokens))
-
-    def draft(self, budget: int) -> Draft:
-        """The most likely nodes; a parent is at least as likely as its children, and precedes them."""
-        order = sorted(range(len(self.tokens)), key=lambda node: (-self.path_probability[node], node))[
-            :budget
-        ]
-        kept = sorted(order)
-        number = {node: i for i, node in enumerate(kept)}
-        parents = [number.get(self.parents[node], tree.ROOT) for node in kept]
-        return Draft(
-            np.array([self.tokens[node] for node in kept], np.int32),
-            None if parents == list(range(-1, len(kept) - 1)) else np.array(parents, np.int32),
-            np.array([self._probabilities[node] for node in kept], np.float32),
-        )
 
 
 class Chain:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from guessahead.core import sampling, tree
+from guessahead.core import sampling
 from guessahead.core.rejection import Use
 from guessahead.drafters.base import Drafter, DrafterResources, Prior
-from guessahead.drafters.growth import Tree
-from guessahead.drafters.ranking import head_guesses
+from guessahead.drafters.ranking import LEAST_SIBLING, NOISE_TRUST
 from guessahead.errors import ParameterError, StateError
 from guessahead.types import (
     NO_DRAFT,
@@ -27,6 +26,7 @@ from guessahead.types import (
     Float64,
     HiddenStates,
     Int32,
+    TreeShape,
     Verdict,
 )
 
@@ -117,75 +117,48 @@ class Head(Drafter):
         if room < 0 or self.has_given_up:
             return NO_DRAFT
         most = min(ask.budget, room + 1)
-        entry, state, logits = self._catch_up(sequence, context)
+        next_ids, fused = self._catch_up(sequence, context)
         if ask.draws is not None:
-            return self._sampled(sequence, ask, (entry, state, logits), most)
-        return self._tree(sequence, ask, (entry, state, logits), most)
-
-    def _tree(
-        self, sequence: HeadSequence, ask: Ask, begun: tuple[Float32, Float32, Float32], most: int
-    ) -> Draft:
-        """A tree of at most `most` levels, each made from the best nodes of the previous one."""
-        entry, state, logits = begun
-        context, branches = ask.context, self._options.branches
-        found = Tree()
-        grown = _Rows(context.history[-1:], entry)
-        frontier = {tree.ROOT: (state[0], logits[0])}
-        level_probability = path_probability = 1.0
-        for depth in range(most):
-            fresh: list[int] = []
-            for node, (_, row) in frontier.items():
-                fresh += found.add(node, head_guesses(row, self._head.draft_ids, context, depth, branches))
-            best = sorted(fresh, key=lambda node: -found.path_probability[node])[: self._options.width]
-            best = [node for node in best if found.tokens[node] not in context.eos_ids]
-            before, level_probability = level_probability, sum(found.path_probability[node] for node in best)
-            if depth + 1 == most or level_probability <= 0.0:
-                break
-            if ask.stop is not None:
-                path_probability *= ask.stop.calibrated(level_probability / before, depth)
-                if not ask.stop.goes_on(path_probability, depth + 1):
-                    break
-            for node in best:
-                grown.add(node, found.parents[node], found.tokens[node], frontier[found.parents[node]][0])
-            rows, arguments = grown.arrays(best)
-            states, by_row = sequence.grow(*arguments)
-            frontier = {node: (states[row], by_row[row]) for node, row in zip(best, rows, strict=True)}
-        return found.draft(ask.budget) if found.tokens else self.give_up("the draft head")
+            return self._sampled(sequence, ask, sequence.read(next_ids, fused), most)
+        options = self._options
+        shape = TreeShape(most, options.branches, options.width, LEAST_SIBLING, NOISE_TRUST)
+        draft = sequence.draft(next_ids, fused, ask, shape)
+        return draft if len(draft) else self.give_up("the draft head")
 
     def _sampled(
         self, sequence: HeadSequence, ask: Ask, begun: tuple[Float32, Float32, Float32], most: int
     ) -> Draft:
-        """A chain whose guesses are sampled (see `Ask.draws`).
+        """A chain whose guesses are sampled (see `Ask.draws`). begun: see `HeadSequence.read`.
 
         The stated probability is that of the most likely guess: the sampled value must not influence whether
         it is tested.
         """
         assert ask.draws is not None
-        entry, state, logits = begun
-        context = ask.context
-        grown, found = _Rows(context.history[-1:], entry), Tree()
+        context, num_committed = ask.context, len(ask.context.history)
+        [entry], [last], [row] = begun
+        tokens, states = [int(context.history[-1])], [entry]
         distributions: list[Float64] = []
-        num_committed, parent, last = len(context.history), tree.ROOT, state[0]
-        row, path_probability = logits[0], 1.0
+        path_probability = 1.0
         while np.isfinite(row).all():
             q = sampling.probabilities(self._spread(row), context)
             token = ask.draws.pick(Use.GUESS, q, num_committed, len(distributions))
             distributions.append(q)
-            context = replace(context, history=np.append(context.history, np.int32(token)))
-            [node] = found.add(parent, [(token, float(q.max()))])
+            tokens.append(token)
+            states.append(last)
             if token in context.eos_ids or len(distributions) == most:
                 break
             if ask.stop is not None:
                 path_probability *= ask.stop.calibrated(float(q.max()), len(distributions) - 1)
                 if not ask.stop.goes_on(path_probability, len(distributions)):
                     break
-            grown.add(node, parent, token, last)
-            [at], arguments = grown.arrays([node])
-            states, by_row = sequence.grow(*arguments)
-            parent, last, row = node, states[at], by_row[at]
+            context = replace(context, history=np.append(context.history, np.int32(token)))
+            parents = np.arange(-1, len(tokens) - 1, dtype=np.int32)
+            found, by_row = sequence.grow(np.array(tokens, np.int32), np.stack(states), parents)
+            last, row = found[-1], by_row[len(tokens) - 1]
         if not distributions:
             return self.give_up("the draft head")
-        return replace(found.draft(most), distributions=tuple(distributions))
+        stated = np.array([q.max() for q in distributions], np.float32)
+        return Draft(np.array(tokens[1:], np.int32), None, stated, None, tuple(distributions))
 
     def end(self) -> None:
         self._sequence = None
@@ -213,50 +186,20 @@ class Head(Drafter):
             raise StateError("propose was called outside begin ... end")
         return self._sequence
 
-    def _catch_up(self, sequence: HeadSequence, context: ChoiceContext) -> tuple[Float32, Float32, Float32]:
-        """Replace the guesses in the cache by the newly committed tokens."""
+    def _catch_up(self, sequence: HeadSequence, context: ChoiceContext) -> tuple[Int32, Float32]:
+        """Drop the guesses in the cache; returns the rows to read: the newly committed tokens and the hidden
+        states before them.
+        """
         sequence.rollback(self._num_read)
         layers = self._head.layers
         parts = [np.concatenate([each[layer] for layer in layers], axis=1) for each in self._waiting]
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        result = sequence.read(context.history[-len(fused) :], fused)
         self._num_read += len(fused)
         self._waiting, self._num_waiting = [], 0
-        return result
+        return context.history[-len(fused) :], fused
 
     def _spread(self, logits: Float32) -> Float32:
         """The head's logits as logits of the target's vocabulary; tokens that the head lacks get -inf."""
         full = np.full(self._vocab_size, -np.inf, np.float32)
         full[self._head.draft_ids] = logits
         return full
-
-
-class _Rows:
-    """The guesses that get children, after the last row that the head has read."""
-
-    def __init__(self, token: Int32, entry: Float32) -> None:
-        """token, entry: of that row, see `HeadSequence.grow`."""
-        self._token, self._entry = int(token[0]), entry[0]
-        self._nodes: dict[int, tuple[int, int, Float32]] = {}
-
-    def add(self, node: int, parent: int, token: int, state: Float32) -> None:
-        """state: the head's state that made the guess."""
-        self._nodes[node] = parent, token, state
-
-    def arrays(self, wanted: list[int]) -> tuple[list[int], tuple[Int32, Float32, Int32]]:
-        """The rows of some nodes, and the arguments of `HeadSequence.grow` for them and all above them."""
-        above: set[int] = set()
-        for node in wanted:
-            while node != tree.ROOT and node not in above:
-                above.add(node)
-                node = self._nodes[node][0]
-        row_of = {tree.ROOT: 0}
-        tokens, states, parents = [self._token], [self._entry], [-1]
-        for node in sorted(above):  # parents have lower numbers
-            parent, token, state = self._nodes[node]
-            row_of[node] = len(tokens)
-            tokens.append(token)
-            states.append(state)
-            parents.append(row_of[parent])
-        arrays = np.array(tokens, np.int32), np.stack(states), np.array(parents, np.int32)
-        return [row_of[node] for node in wanted], arrays

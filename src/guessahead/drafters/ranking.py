@@ -13,7 +13,7 @@ import numpy as np
 from guessahead.core import sampling
 
 if TYPE_CHECKING:
-    from guessahead.types import ChoiceContext, Float32, Int32
+    from guessahead.types import ChoiceContext, Float32
 
 CONSIDERED: Final = 64  # tokens that sampling is likely to choose; the noise of the others is not computed
 FAR: Final = 16.0  # logits this far below the best are negligible: 150,000 of them are 2 %
@@ -51,36 +51,6 @@ def guess_and_siblings(
         others = sorted((-probability, token) for token, probability in pairs if token != guess)
         ranked += [(token, -negative) for negative, token in others[:siblings]]
     return ranked
-
-
-def head_guesses(
-    logits: Float32, ids: Int32, context: ChoiceContext, num_above: int, branches: int
-) -> list[tuple[int, float]]:
-    """The most likely guesses of a draft head, each with its probability.
-
-    ids: the target's id of each id of the head. num_above: guesses between context.history and this one.
-    """
-    from guessahead import _native
-
-    params = context.params
-    if sampling.is_greedy(params):
-        best, probabilities = _native.likeliest(logits, branches)
-        pairs = [(int(ids[i]), probability) for i, probability in zip(best, probabilities, strict=True)]
-    else:
-        pairs = _native.likeliest_winners(
-            logits,
-            ids,
-            branches,
-            trust=NOISE_TRUST,
-            temperature=params.temperature,
-            top_k=params.top_k,
-            top_p=params.top_p,
-            min_p=params.min_p,
-            seed=sampling.resolved_seed(context),
-            stream=context.stream,
-            position=len(context.history) + num_above,
-        )
-    return pairs[:1] + [pair for pair in pairs[1:] if pair[1] >= LEAST_SIBLING]
 
 
 def likeliest_text(logits: Float32, guess: int, siblings: int) -> list[tuple[int, float]]:

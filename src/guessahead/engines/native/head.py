@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from guessahead import _native
+from guessahead.core.sampling import is_greedy, resolved_seed
 from guessahead.engines.native.builder import default_scale
 from guessahead.engines.native.head_host import HeadHost
 from guessahead.errors import ModelError
 from guessahead.heads.files import HeadFiles, find
 from guessahead.models.gguf.rotation import rotation_frequencies
-from guessahead.types import Float32, Int32
+from guessahead.types import Ask, Draft, Float32, Int32, TreeShape
 
 MAX_ROWS: Final = 64
 
@@ -40,14 +41,14 @@ class NativeHead:
         self._plan = _describe(files, matrices, target)
 
     def new_sequence(self) -> NativeHeadSequence:
-        return NativeHeadSequence(self._plan)
+        return NativeHeadSequence(self._plan, self.draft_ids)
 
 
 class NativeHeadSequence:
     """The cache of a head for one sequence, and its passes (see `HeadSequence`)."""
 
-    def __init__(self, plan: _native.Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: _native.Plan, draft_ids: Int32) -> None:
+        self._plan, self._draft_ids = plan, draft_ids
         self._native = plan.new_sequence()
 
     @property
@@ -58,15 +59,17 @@ class NativeHeadSequence:
         self._native.rollback(length)
 
     def read(self, next_ids: Int32, fused: Float32) -> tuple[Float32, Float32, Float32]:
-        for begin in range(0, len(next_ids), MAX_ROWS):
-            part = np.ascontiguousarray(next_ids[begin : begin + MAX_ROWS])
-            given = np.ascontiguousarray(fused[begin : begin + len(part)])
-            group = _native.RowGroup(
-                sequence=self._native, tokens=part, committed=len(part), logits="all", given=given
-            )
-            [result] = self._plan.forward([group], _TAPS)
-        last, taps = len(part) - 1, result.hidden
+        tokens, given = self._read_all_but_last_part(next_ids, fused)
+        [result] = self._plan.forward([self._group(tokens, given, "all")], _TAPS)
+        last, taps = len(tokens) - 1, result.hidden
         return taps[0][last:], taps[1][last:], (result.logits or {})[last][None]
+
+    def draft(self, next_ids: Int32, fused: Float32, ask: Ask, shape: TreeShape) -> Draft:
+        tokens, given = self._read_all_but_last_part(next_ids, fused)
+        found = _native.draft_of_head(
+            self._plan, self._native, tokens, given, self._draft_ids, _native_ask(ask, shape)
+        )
+        return Draft(found.tokens, None if found.is_chain else found.parents, found.probabilities)
 
     def grow(self, tokens: Int32, states: Float32, parents: Int32) -> tuple[Float32, dict[int, Float32]]:
         self.rollback(self.length - 1)  # row 0 runs again, because a pass begins with a committed row
@@ -75,6 +78,45 @@ class NativeHeadSequence:
         )
         [result] = self._plan.forward([group], _TAPS)
         return result.hidden[1], result.logits or {}
+
+    def _read_all_but_last_part(self, next_ids: Int32, fused: Float32) -> tuple[Int32, Float32]:
+        """Run passes of as many rows as fit while more remain; returns the rows of the last pass."""
+        while len(next_ids) > MAX_ROWS:
+            self._plan.forward([self._group(next_ids[:MAX_ROWS], fused[:MAX_ROWS], "none")], [])
+            next_ids, fused = next_ids[MAX_ROWS:], fused[MAX_ROWS:]
+        return np.ascontiguousarray(next_ids), np.ascontiguousarray(fused)
+
+    def _group(self, tokens: Int32, given: Float32, logits: str) -> _native.RowGroup:
+        tokens, given = np.ascontiguousarray(tokens), np.ascontiguousarray(given)
+        return _native.RowGroup(
+            sequence=self._native, tokens=tokens, committed=len(tokens), logits=logits, given=given
+        )
+
+
+def _native_ask(ask: Ask, shape: TreeShape) -> _native.HeadAsk:
+    params, context = ask.context.params, ask.context
+    wanted = _native.HeadAsk(
+        budget=ask.budget,
+        levels=shape.levels,
+        branches=shape.branches,
+        width=shape.width,
+        least_sibling=shape.least_sibling,
+        ends=context.eos_ids,
+    )
+    if ask.stop is not None:
+        wanted.stop(ask.stop.least_path_probability, ask.stop.calibration)
+    if not is_greedy(params):
+        wanted.sample(
+            trust=shape.noise_trust,
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            seed=resolved_seed(context),
+            stream=context.stream,
+            position=len(context.history),
+        )
+    return wanted
 
 
 def load_head(head_host: HeadHost, path: str = "") -> NativeHead | None:
