@@ -188,6 +188,8 @@ class Controller:
         best, total, path_probability = 0.0, 0.0, 1.0
         for k in range(1, step.limit + 1):
             path_probability *= mean
+            if path_probability <= step.rate * each:
+                break  # no further guess pays for its own drafting
             total += path_probability
             best = max(best, total - step.rate * (k * each + v[k + 1] - 1.0))
         return best - step.rate * (once + self._handling)

@@ -206,8 +206,8 @@ class Step:
         if hidden is None:
             return
         if any(len(states) != first_guess + len(path) for states in hidden.values()):
-            kept = np.concatenate([np.arange(first_guess), path + first_guess])
-            hidden = {layer: states[kept] for layer, states in hidden.items()}
+            kept = [*range(first_guess), *(first_guess + node for node in path.tolist())]
+            hidden = {layer: states.take(kept, axis=0) for layer, states in hidden.items()}
         before = self._hidden
         if before is None:
             self._hidden = HiddenStates(self._num_cached, hidden)

@@ -53,15 +53,19 @@ def children_of(draft: Draft) -> dict[tuple[int, int], int]:
 
 def depths(draft: Draft) -> Int32:
     """int32[n]: the number of nodes on the path to each node; 1 for a guess of the next token."""
-    result = np.zeros(len(draft), np.int32)
-    for node, parent in enumerate(parents_of(draft).tolist()):
-        result[node] = 1 if parent == ROOT else result[parent] + 1
-    return result
+    return np.array(_depths(draft), np.int32)
 
 
 def height(draft: Draft) -> int:
     """The number of guesses on the longest path."""
-    return len(draft) if draft.parents is None else int(depths(draft).max(initial=0))
+    return len(draft) if draft.parents is None else max(_depths(draft), default=0)
+
+
+def _depths(draft: Draft) -> list[int]:
+    found: list[int] = []
+    for parent in parents_of(draft).tolist():
+        found.append(1 if parent == ROOT else found[parent] + 1)
+    return found
 
 
 def positions(draft: Draft, num_committed: int) -> Int32:
