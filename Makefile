@@ -82,7 +82,7 @@ sanitize: $(VENV)/.package $(VENV)/.tools
 	rm -rf build/sanitize/guessahead
 	cp -r src/guessahead build/sanitize/guessahead
 	cp build/sanitize/_native*.so build/sanitize/guessahead/
-	$(SANITIZED) $(BIN)/python -m pytest tests/native tests/models/gguf tests/fuzz \
+	$(SANITIZED) $(BIN)/python -m pytest tests/native tests/checkpoints/gguf tests/fuzz \
 		--ignore tests/native/test_kernels_program.py
 	$(SANITIZED) $(BIN)/python tests/fuzz/run.py --count 5000 --seconds 1200
 

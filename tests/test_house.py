@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,12 @@ ORDER = (
     ("errors", "files", "data"),
     ("types", "protocols"),
     ("core",),
-    ("models.gguf",),
-    ("models.folders", "text", "heads"),
+    ("checkpoints", "text"),
+    ("heads",),
     ("engines",),
-    ("drafters",),
+    ("models", "drafters"),
     ("controller",),
     ("runners",),
-    ("models",),
     ("options", "model"),
     ("measure", "training"),
     ("report",),
@@ -36,7 +36,8 @@ NATIVE_AT_IMPORT = ("engines.native", "measure.bench.kernels", "measure.bench.pa
 NATIVE_IN_FUNCTIONS = ("drafters", "cli.bench_common", "cli.bench_kernels")
 # The rest of the package uses these folders through their `__init__` only.
 SEALED = ("text.safe_template",)
-MOST_MODULES, MOST_LINES, MOST_FOLDERS = 8, 300, 25
+MOST_MODULES, MOST_LINES, MOST_FOLDERS, MOST_FLOORS = 8, 300, 25, 12
+TYPES_OF_ABOVE = {("types", "core.stats")}  # what a Generation holds
 EXTRA_TESTS = {"equivalence", "distribution", "fuzz", "support", "reference", "native", "docs"}
 
 
@@ -117,7 +118,7 @@ def test_types_of_a_higher_layer_are_few() -> None:
         for each in all_imports()
         if each.for_types and each.what not in ("", "_native") and level(each.what) > level(each.by)
     }
-    assert found == {("types", "core.stats")}, "what a Generation holds"
+    assert found == TYPES_OF_ABOVE
 
 
 def test_the_compiled_module_is_imported_by_its_engine_only() -> None:
@@ -153,6 +154,27 @@ def test_there_are_no_circles() -> None:
 
     for module in sorted(graph):
         visit(module, ())
+
+
+def test_floors_are_few() -> None:
+    """A folder, or a module of the package itself, stands one floor above the highest that it imports."""
+    below: dict[str, set[str]] = {}
+    for each in all_imports():
+        by, what = folder_of(each.by), folder_of(each.what)
+        if each.what not in ("", "_native") and by != what and (each.by, each.what) not in TYPES_OF_ABOVE:
+            below.setdefault(by, set()).add(what)
+
+    @cache
+    def floor(folder: str) -> int:
+        return 1 + max((floor(each) for each in below.get(folder, ())), default=0)
+
+    assert max(map(floor, below)) <= MOST_FLOORS
+
+
+def folder_of(module: str) -> str:
+    """A module of the package itself stands for itself."""
+    is_folder = (PACKAGE / module.replace(".", "/")).is_dir()
+    return module if is_folder or "." not in module else module.rpartition(".")[0]
 
 
 def test_the_package_shows_its_architecture() -> None:

@@ -54,12 +54,14 @@ def load(
     """
     from guessahead.engines.registry import RunSettings
     from guessahead.models.load import identity, load_parts
+    from guessahead.runners.solo import SoloRunner
 
     if threads is None and activations == "int8" and (tuned := saved.load(identity(os.fspath(model)))):
         threads = tuned.threads
     settings = RunSettings(threads=threads, context=context, activations=activations, cache=cache)
     parts = load_parts(model, settings, engine=engine, progress=progress)
-    return LanguageModel(parts.runner, parts.tokenizer, parts.chat_template, parts.name, parts.identity)
+    runner = SoloRunner(parts.engine, parts.tokenizer, lower_precision=parts.lower_precision)
+    return LanguageModel(runner, parts.tokenizer, parts.chat_template, parts.name, parts.identity)
 
 
 class LanguageModel:

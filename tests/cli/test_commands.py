@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.models import catalogue
 from guessahead.models.download import cached
-from guessahead.models.gguf import GGUFFile
 from tests.cli.conftest import PROMPT, one_line, run
 from tests.support.tiny import TinyModel, tiny_gguf
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import Result
 
 from guessahead.cli import main
+from tests.checkpoints.folders.making import write_folder
 from tests.cli.conftest import PROMPT, one_line, process, run, truncated
-from tests.models.folders.making import write_folder
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import TinyModel, tiny_gguf
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from guessahead import _native
+from guessahead.checkpoints.gguf import CONVERTIBLE, GGMLType
 from guessahead.engines.native.architectures import ARCHITECTURES
-from guessahead.models.gguf import CONVERTIBLE, GGMLType
 from tests.docs.blocks import DOCS
 
 POOL = _native.Pool(1)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import guessahead as ga
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
 from guessahead.drafters.model_base import PRECISIONS
 from guessahead.errors import ModelError, ParameterError
-from guessahead.models.gguf import GGUFFile
 from guessahead.models.lower_precision import requantised
 from guessahead.runners.solo import SoloRunner
 from tests.support.fakes import TinyEngine

@@ -16,7 +16,7 @@ import tokenizers
 import guessahead as ga
 from guessahead.errors import ParameterError, PromptError
 from guessahead.types import Generation
-from tests.models.folders.making import write_folder
+from tests.checkpoints.folders.making import write_folder
 from tests.support.rewriting import with_tokens
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import NUM_TOKENS, tiny_gguf

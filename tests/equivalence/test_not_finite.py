@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import guessahead as ga
+from guessahead.checkpoints.gguf import Encoded, GGUFFile, NewTensor, write_gguf
 from guessahead.errors import ModelWarning, NotFiniteError
 from guessahead.measure.teacher import teacher_forced
-from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
 from guessahead.protocols import DrafterSettings
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Chunk, Float32

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from guessahead.models.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
+from guessahead.checkpoints.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
 from tests.fuzz.mutate import ODD_NUMBERS, mutate_bytes
 from tests.support.families import FAMILIES
 from tests.support.tiny import tiny_gguf

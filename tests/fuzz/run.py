@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from guessahead import load
 from guessahead.errors import InputError
+from tests.checkpoints.folders.making import write_folder
 from tests.fuzz import architectures
 from tests.fuzz.mutate import mutate_bytes, mutate_json
-from tests.models.folders.making import write_folder
 from tests.support.tiny import tiny_gguf
 
 MAX_SECONDS, MAX_GROWTH = 5.0, 64 << 20

@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from guessahead.errors import ModelError, ParameterError
-from guessahead.models.convert import convert, parse_type
-from guessahead.models.gguf import (
+from guessahead.checkpoints.gguf import (
     CONVERTIBLE,
     GGMLType,
     GGUFFile,
@@ -18,6 +16,8 @@ from guessahead.models.gguf import (
     step_sizes,
     write_gguf,
 )
+from guessahead.errors import ModelError, ParameterError
+from guessahead.models.convert import convert, parse_type
 from guessahead.types import Float32
 from tests.support.tiny import TinyModel, tiny_gguf
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from guessahead.checkpoints.gguf import GGUFFile, write_gguf
 from guessahead.engines.registry import RunSettings
 from guessahead.errors import ModelError, TokenizerError
 from guessahead.model import load
 from guessahead.models import download as fetch
 from guessahead.models import load as loading
-from guessahead.models.gguf import GGUFFile, write_gguf
 from tests.support.fakes import TinyEngine
 from tests.support.tiny import NUM_TOKENS, tiny_gguf
 

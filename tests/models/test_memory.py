@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from guessahead import _native, load
+from guessahead.checkpoints.gguf import GGMLType, GGUFFile
 from guessahead.cli import main
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError, PromptError
 from guessahead.models import memory
-from guessahead.models.gguf import GGMLType, GGUFFile
 from guessahead.protocols import Rows
 from tests.support.families import FAMILIES
 from tests.support.tiny import tiny_gguf
@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from guessahead.protocols import Rows
 from guessahead.engines.native import NativeEngine
-from guessahead.models.gguf import GGUFFile
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.types import ChoiceContext, SamplingParams
 
 def anonymous():
@@ -82,7 +82,7 @@ def test_weights_are_counted_as_they_are_packed(tmp_path: Path) -> None:
     path = tiny_gguf(tmp_path / "tiny.gguf", width=512, ffn=4096, layers=6, format="F32").path
     script = (
         "import sys\nfrom pathlib import Path\nfrom guessahead import load\n"
-        "import guessahead.engines.native, guessahead.models.folders, guessahead.text.stream\n"
+        "import guessahead.engines.native, guessahead.checkpoints.folders, guessahead.text.stream\n"
         "def anonymous():\n"
         "    lines = Path('/proc/self/status').read_text().splitlines()\n"
         "    return int(next(x for x in lines if x.startswith('RssAnon')).split()[1]) * 1024\n"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.native import NativeEngine, NativeSequence
-from guessahead.models.gguf import GGUFFile
 from guessahead.protocols import Engine, Rows, SequenceState
 from guessahead.types import ChoiceContext, Float32, SamplingParams
 from tests.support.tiny import TinyModel

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pytest
 
 from guessahead import _native
-from guessahead.models.gguf import GGMLType, dequantize, quantize
+from guessahead.checkpoints.gguf import GGMLType, dequantize, quantize
 from guessahead.types import Float32
 
 Float64 = npt.NDArray[np.float64]

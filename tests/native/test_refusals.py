@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from guessahead import _native
+from guessahead.checkpoints.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
 from guessahead.engines.native import NativeEngine
 from guessahead.errors import ModelError
-from guessahead.models.gguf import GGMLType, GGUFFile, NewTensor, write_gguf
 from tests.support.tiny import tiny_gguf
 
 

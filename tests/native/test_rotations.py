@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guessahead.checkpoints.gguf import GGUFFile, rotation
 from guessahead.engines.native.architectures import ARCHITECTURES, SPECS
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.engine import NativeEngine
-from guessahead.models.gguf import GGUFFile, rotation
 from tests.native.rows import one_by_one
 from tests.support import rotations
 from tests.support.tiny import tiny_gguf

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from guessahead import load
+from guessahead.checkpoints.gguf import GGMLType, GGUFFile, NewTensor, dequantize, write_gguf
 from guessahead.errors import ModelError, ModelWarning
-from guessahead.models.gguf import GGMLType, GGUFFile, NewTensor, dequantize, write_gguf
 from tests.support.tiny import tiny_gguf
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.native import NativeEngine
-from guessahead.models.gguf import GGUFFile
 from guessahead.protocols import Engine, Rows, SequenceState
 from guessahead.types import ChoiceContext, Float32, Int32, SamplingParams
 

@@ -17,7 +17,7 @@ import transformers
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from guessahead.models.gguf import GGUFFile, dequantize
+from guessahead.checkpoints.gguf import GGUFFile, dequantize
 from guessahead.types import Float32, Int32
 from tests.support import rotations
 from tests.support.families import FAMILIES

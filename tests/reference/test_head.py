@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from guessahead.checkpoints.gguf import GGMLType, dequantize
 from guessahead.engines.native.head import NativeHead
 from guessahead.heads.files import MATRICES, HeadFiles
-from guessahead.models.gguf import GGMLType, dequantize
 from guessahead.training.network import Head, Memory, Shape
 from guessahead.types import Float32
 from tests.conftest import Report

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guessahead.checkpoints.folders.config import FolderConfig
+from guessahead.checkpoints.gguf.rotation import Scaling, linear, rotation_frequencies, yarn
 from guessahead.errors import ModelError
-from guessahead.models.folders.config import FolderConfig
-from guessahead.models.gguf.rotation import Scaling, linear, rotation_frequencies, yarn
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from transformers import PreTrainedModel
 
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.native import NativeEngine
 from guessahead.measure.bench.workload import default_tasks
 from guessahead.models.convert import convert
 from guessahead.models.download import fetch
-from guessahead.models.gguf import GGUFFile
 from guessahead.text.chat_template import ChatTemplate
 from guessahead.text.tokenizer import Tokenizer
 from guessahead.types import Int32

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
+from guessahead.checkpoints.gguf import Encoded, GGUFFile, NewTensor, dequantize, quantize, write_gguf
 from guessahead.text.vocabulary import KEY, USER_DEFINED
 from guessahead.types import Float32
 

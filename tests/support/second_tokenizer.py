@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
-from guessahead.models.gguf.types import MetadataValue
+from guessahead.checkpoints.gguf import Encoded, GGUFFile, NewTensor, write_gguf
+from guessahead.checkpoints.gguf.types import MetadataValue
 from guessahead.text.vocabulary import KEY
 
 _BY_TOKEN = ("token_embd.weight", "output.weight")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead.models.gguf import GGMLType, NewTensor, dequantize, quantize, write_gguf
+from guessahead.checkpoints.gguf import GGMLType, NewTensor, dequantize, quantize, write_gguf
 from guessahead.types import Float32
 from tests.support.families import FAMILIES, Family
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from guessahead.checkpoints.gguf import GGMLType, quantize
 from guessahead.engines.native import NativeEngine
 from guessahead.heads.files import MATRICES, NORMS, HeadConfig, HeadFiles
-from guessahead.models.gguf import GGMLType, quantize
 
 NUM_DRAFT_IDS = 96
 

@@ -13,7 +13,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from guessahead.errors import TokenizerError
-from guessahead.models.folders import read_text_parts
+from guessahead.text.folder_tokenizer import read_text_parts
 
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
 SPECIAL = ("<s>", "</s>", "<|im_start|>")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guessahead.models.gguf import GGUFFile
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.text.retokenize import MOST_TAIL, Piece, Reread, Rewritten, continuation
 from guessahead.text.tokenizer import Tokenizer
 from guessahead.types import Int32

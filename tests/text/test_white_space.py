@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from guessahead.models.folders import read_text_parts
+from guessahead.text.folder_tokenizer import read_text_parts
 from guessahead.text.tokenizer import Tokenizer
 from tests.text import store
 from tests.text.test_folder_tokenizer import IDS, write

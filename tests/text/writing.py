@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
+from guessahead.checkpoints.gguf import Encoded, GGUFFile, NewTensor, write_gguf
 from tests.support.tiny import tiny_gguf
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from guessahead.errors import ParameterError
 
 if TYPE_CHECKING:
-    from guessahead.models.gguf import GGUFFile
+    from guessahead.checkpoints.gguf import GGUFFile
     from guessahead.protocols import Engine
 
 GROUP: Final = "guessahead.engines"

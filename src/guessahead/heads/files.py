@@ -19,9 +19,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from guessahead.checkpoints.gguf.types import GGMLType
 from guessahead.errors import ModelError
 from guessahead.files import cache_dir, replacing
-from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
 VERSION: Final = 1

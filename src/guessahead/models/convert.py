@@ -12,9 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from guessahead.errors import ModelError, ParameterError
-from guessahead.files import check_writable
-from guessahead.models.gguf import (
+from guessahead.checkpoints.gguf import (
     CONVERTIBLE,
     Encoded,
     GGMLType,
@@ -27,7 +25,9 @@ from guessahead.models.gguf import (
     step_sizes,
     write_gguf,
 )
-from guessahead.models.gguf.types import FILE_TYPE_KEY, FILE_TYPES, Bytes
+from guessahead.checkpoints.gguf.types import FILE_TYPE_KEY, FILE_TYPES, Bytes
+from guessahead.errors import ModelError, ParameterError
+from guessahead.files import check_writable
 
 _CHUNK_VALUES: Final = 1 << 20  # values held as float32 at a time
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines import registry
 from guessahead.engines.registry import DEFAULT_ENGINE, RunSettings
 from guessahead.errors import ModelError
 from guessahead.models import catalogue, memory
 from guessahead.models.download import Progress, fetch
-from guessahead.models.gguf import GGUFFile
 from guessahead.models.lower_precision import LowerPrecision, bits_per_weight
-from guessahead.runners.solo import SoloRunner
 from guessahead.text.chat_template import ChatTemplate
 from guessahead.text.tokenizer import Tokenizer
 
@@ -42,7 +41,7 @@ def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) 
     if path.exists():
         return path
     if _HUB_ID.fullmatch(name) and not name.endswith(".gguf"):
-        from guessahead.models.folders import snapshot
+        from guessahead.models.hub import snapshot
 
         return snapshot(name)
     known = ", ".join(catalogue.entries())
@@ -52,7 +51,7 @@ def resolve(model: str | os.PathLike[str], *, progress: Progress | None = None) 
 def open_checkpoint(path: Path) -> GGUFFile:
     """A GGUF file, or a model folder read like one. Raises ModelError."""
     if path.is_dir():
-        from guessahead.models.folders import ModelFolder
+        from guessahead.checkpoints.folders import ModelFolder
 
         return ModelFolder(path)
     return GGUFFile.open(path)
@@ -71,9 +70,13 @@ def _num_rows(file: GGUFFile) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LoadedParts:
-    """The parts of a loaded model. name: for messages. identity: see `identity`."""
+    """The parts of a loaded model. name: for messages. identity: see `identity`.
 
-    runner: SoloRunner
+    lower_precision: copies of the model; None if it has none.
+    """
+
+    engine: Engine
+    lower_precision: LowerPrecision | None
     tokenizer: Tokenizer
     chat_template: ChatTemplate | None
     name: str
@@ -88,7 +91,7 @@ def load_parts(
     progress: Progress | None = None,
 ) -> LoadedParts:
     """Load a model. Arguments and errors are those of `guessahead.load`."""
-    from guessahead.models.folders import read_text_parts
+    from guessahead.text.folder_tokenizer import read_text_parts
 
     load_engine = registry.find(engine)
     settings = replace(settings, check_memory=memory.check)
@@ -104,7 +107,7 @@ def load_parts(
     name = os.fspath(model)
     if path.is_dir():
         shown = path.name if Path(name).is_dir() else name
-        return LoadedParts(SoloRunner(loaded, tokenizer), tokenizer, chat_template, shown, identity(name))
+        return LoadedParts(loaded, None, tokenizer, chat_template, shown, identity(name))
     shown = name if name in catalogue.entries() else path.stem
 
     def load_copy(copy: Path) -> Engine:
@@ -112,5 +115,4 @@ def load_parts(
             return load_engine(file, settings)
 
     lower = LowerPrecision(path, shown, bits, load_copy)
-    runner = SoloRunner(loaded, tokenizer, lower_precision=lower)
-    return LoadedParts(runner, tokenizer, chat_template, shown, identity(name))
+    return LoadedParts(loaded, lower, tokenizer, chat_template, shown, identity(name))

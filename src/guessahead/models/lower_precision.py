@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from guessahead.checkpoints.gguf import GGMLType, GGUFFile
 from guessahead.errors import ModelError, ParameterError
 from guessahead.files import cache_dir
 from guessahead.models.convert import convert
-from guessahead.models.gguf import GGMLType, GGUFFile
 
 if TYPE_CHECKING:
     from guessahead.protocols import Engine

@@ -14,13 +14,13 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
+from guessahead.checkpoints.gguf.quantize import quantize
+from guessahead.checkpoints.gguf.types import GGMLType
 from guessahead.controller.base import FixedGamma
 from guessahead.core.state import GenerationState, NoText
 from guessahead.core.step import HiddenRecorder, Step
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
-from guessahead.models.gguf.quantize import quantize
-from guessahead.models.gguf.types import GGMLType
 from guessahead.protocols import Engine
 from guessahead.runners.base import turn
 from guessahead.types import Chunk, Int32, Request, SamplingParams

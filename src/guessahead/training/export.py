@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from guessahead.checkpoints.gguf.quantize import quantize
+from guessahead.checkpoints.gguf.types import GGMLType
 from guessahead.engines.native.checkpoint import Config
 from guessahead.heads.files import MATRICES, NORMS, HeadConfig, HeadFiles
-from guessahead.models.gguf.quantize import quantize
-from guessahead.models.gguf.types import GGMLType
 from guessahead.types import Float32, Int32
 
 # The format of the matrices. SmolLM2's head with five bits agrees with the target as often as with eight

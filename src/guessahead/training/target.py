@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from guessahead.checkpoints.gguf.quantize import dequantize
+from guessahead.checkpoints.gguf.rotation import halves_from_pairs
 from guessahead.engines.native.architectures import ARCHITECTURES, SPECS
 from guessahead.engines.native.checkpoint import Checkpoint, Config
 from guessahead.engines.native.head_host import fingerprint
 from guessahead.errors import ModelError
-from guessahead.models.gguf.quantize import dequantize
-from guessahead.models.gguf.rotation import halves_from_pairs
 from guessahead.models.load import open_checkpoint
 from guessahead.types import Float32
 

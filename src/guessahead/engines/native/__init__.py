@@ -13,8 +13,8 @@ from guessahead.engines.native.engine import NativeEngine
 from guessahead.engines.native.sequence import NativeSequence
 
 if TYPE_CHECKING:
+    from guessahead.checkpoints.gguf import GGUFFile
     from guessahead.engines.registry import RunSettings
-    from guessahead.models.gguf import GGUFFile
 
 __all__ = ["NativeEngine", "NativeSequence", "load_engine"]
 

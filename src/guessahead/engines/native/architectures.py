@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from guessahead.checkpoints.gguf.rotation import MAX_CONTEXT, Rotation, linear, rotation_frequencies, yarn
 from guessahead.engines.native.builder import (
     ArchitectureSpec,
     Attention,
@@ -21,7 +22,6 @@ from guessahead.engines.native.builder import (
     default_scale,
 )
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.models.gguf.rotation import MAX_CONTEXT, Rotation, linear, rotation_frequencies, yarn
 
 __all__ = ["ARCHITECTURES", "SPECS", "LoadedModel", "RunSettings"]
 

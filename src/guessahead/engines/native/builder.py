@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from guessahead import _native
+import guessahead._native as _native
+from guessahead.checkpoints.gguf.rotation import Rotation, halves_from_pairs
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.engines.native.weights import LayerWeights, Weights
-from guessahead.models.gguf.rotation import Rotation, halves_from_pairs
 from guessahead.types import Float32
 
 

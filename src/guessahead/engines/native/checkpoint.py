@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from guessahead.checkpoints.gguf import GGMLType, GGUFFile, TensorInfo, dequantize
+from guessahead.checkpoints.gguf.rotation import MAX_CONTEXT, Scaling
 from guessahead.engines.native.metadata import Metadata
 from guessahead.errors import ModelError
-from guessahead.models.gguf import GGMLType, GGUFFile, TensorInfo, dequantize
-from guessahead.models.gguf.rotation import MAX_CONTEXT, Scaling
 from guessahead.types import Float32
 
 _VECTOR_TYPES = (GGMLType.F32, GGMLType.F16, GGMLType.BF16)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.machine import usable_cores
 from guessahead.engines.native.architectures import ARCHITECTURES, RunSettings
 from guessahead.engines.native.checkpoint import Checkpoint
@@ -18,7 +19,6 @@ from guessahead.engines.native.jobs import Job, check, check_all, output_of
 from guessahead.engines.native.needs import Needs, memory_needs
 from guessahead.engines.native.sequence import NativeSequence
 from guessahead.errors import ModelError, ParameterError
-from guessahead.models.gguf import GGUFFile
 from guessahead.protocols import EngineInfo, PassOutput, Rows
 
 MAX_ROWS = 64

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
+from guessahead.checkpoints.gguf.rotation import rotation_frequencies
 from guessahead.core.sampling import is_greedy, resolved_seed
 from guessahead.engines.native.builder import default_scale
 from guessahead.engines.native.head_host import HeadHost
 from guessahead.errors import ModelError
 from guessahead.heads.files import HeadFiles, find
-from guessahead.models.gguf.rotation import rotation_frequencies
 from guessahead.types import Ask, Draft, Float32, Int32, TreeShape
 
 MAX_ROWS: Final = 64

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
 from guessahead.types import Float32
 
 

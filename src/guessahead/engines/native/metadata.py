@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Final, NoReturn
 
+from guessahead.checkpoints.gguf import GGUFFile
+from guessahead.checkpoints.gguf.rotation import MAX_CONTEXT, Scaling, longrope_attention_factor
 from guessahead.errors import ModelError, ModelWarning
-from guessahead.models.gguf import GGUFFile
-from guessahead.models.gguf.rotation import MAX_CONTEXT, Scaling, longrope_attention_factor
 
 # Settings that are not read -> values with which they have no effect.
 _NEUTRAL: Final[Mapping[str, Collection[object]]] = {

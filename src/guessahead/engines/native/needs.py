@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from guessahead import _native
+import guessahead._native as _native
 from guessahead.engines.native.checkpoint import Checkpoint
 
 SEGMENT = 256  # positions that attention processes together

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
 from guessahead.engines.native.choosing import chooser_arguments
 from guessahead.errors import StateError
 from guessahead.protocols import SequenceState

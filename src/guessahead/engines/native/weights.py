@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
+from guessahead.checkpoints.gguf import TensorInfo
 from guessahead.engines.native.checkpoint import Checkpoint, Config
-from guessahead.models.gguf import TensorInfo
 from guessahead.types import Int32
 
 MATRIX_TYPES = frozenset(_native.FORMATS)

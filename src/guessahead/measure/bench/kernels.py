@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
+from guessahead.checkpoints.gguf import GGMLType, quantize
 from guessahead.errors import ParameterError
 from guessahead.measure.bench.peaks import PeakMeter, Peaks, Work
-from guessahead.models.gguf import GGMLType, quantize
 from guessahead.types import Float32
 
 _SAMPLES_PER_ROUND: Final = 4

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from guessahead import _native
+import guessahead._native as _native
+from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.native import NativeEngine
 from guessahead.engines.native.architectures import ARCHITECTURES
 from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.errors import ParameterError
 from guessahead.measure.bench.peaks import PeakMeter, Peaks, Work
 from guessahead.measure.bench.workload import default_tasks
-from guessahead.models.gguf import GGUFFile
 from guessahead.protocols import Rows
 from guessahead.runners.solo import solo
 from guessahead.types import ChoiceContext, Int32, SamplingParams

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from guessahead import _native
+import guessahead._native as _native
 
 UNITS: Final = ("int8", "f32")
 
