@@ -56,9 +56,8 @@ def test_every_name_makes_a_drafter_of_that_name() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(
-        ParameterError, match=r"'medusa'; known: draft-model, head, none, portfolio, prompt-lookup, self-q4"
-    ):
+    assert {"none", "prompt-lookup"} < set(registry.names())
+    with pytest.raises(ParameterError, match=f"'medusa'; known: {', '.join(registry.names())}$"):
         registry.make("medusa", {}, SETUP)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.equivalence.grid import WORLDS, World, shared_world
+from tests.equivalence.worlds import WORLDS, World, shared_world
 
 # The worlds of `make test-quick`: Python's engine, a format of blocks, two tokenizers.
 QUICK = ("tiny", "llama-Q4_K", "qwen2-text")

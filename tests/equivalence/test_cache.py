@@ -18,8 +18,9 @@ from guessahead.engines.native import NativeSequence
 from guessahead.protocols import Engine, EngineInfo, PassOutput, Rows, SequenceState
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Float32, Request
-from tests.equivalence.grid import DRAFTERS, World, make_drafter, requests, shared_world
+from tests.equivalence.grid import DRAFTERS, make_drafter, requests
 from tests.equivalence.test_controlled import Whimsical
+from tests.equivalence.worlds import World, shared_world
 
 SETTINGS = ("greedy", "penalties-sampled")
 Cache = list[Float32]  # keys and values of each layer: [position][head][head_dim]

@@ -22,17 +22,14 @@ from tests.conftest import Compared
 from tests.equivalence.grid import (
     DRAFTERS,
     SETTINGS,
-    WORLDS,
-    World,
     check,
     check_equal,
     make_drafter,
     num_compared,
     requests,
     run,
-    shared_world,
-    tiny_world,
 )
+from tests.equivalence.worlds import WORLDS, World, shared_world, tiny_world
 
 
 class Whimsical:

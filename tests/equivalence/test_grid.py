@@ -15,10 +15,7 @@ from guessahead.types import ChoiceContext, Draft, Float32, Int32, Verdict
 from tests.conftest import Compared, Report
 from tests.equivalence.grid import (
     DRAFTERS,
-    FORMATS,
     SETTINGS,
-    WORLDS,
-    World,
     cells,
     check,
     make_drafter,
@@ -26,9 +23,8 @@ from tests.equivalence.grid import (
     plain_decoding,
     requests,
     run,
-    shared_world,
-    tiny_world,
 )
+from tests.equivalence.worlds import FORMATS, WORLDS, World, shared_world, tiny_world
 from tests.support.fakes import FakeSequence, TinyEngine
 
 # The drafters whose guesses branch.

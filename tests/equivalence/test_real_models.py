@@ -14,17 +14,8 @@ from guessahead.drafters.base import DrafterResources
 from guessahead.measure.bench.comparison import Comparison
 from guessahead.measure.bench.workload import default_tasks, select
 from tests.conftest import Compared, Report
-from tests.equivalence.grid import (
-    OUR_DRAFTERS,
-    SETTINGS,
-    World,
-    check,
-    num_compared,
-    plain_decoding,
-    requests,
-    run,
-    smollm2_world,
-)
+from tests.equivalence.grid import OUR_DRAFTERS, SETTINGS, check, num_compared, plain_decoding, requests, run
+from tests.equivalence.worlds import World, smollm2_world
 
 pytestmark = pytest.mark.model
 

@@ -15,7 +15,8 @@ from guessahead.drafters import registry
 from guessahead.runners.prefix import KeptPrefix
 from guessahead.runners.solo import SoloRunner, SpeculativeDecoder
 from guessahead.types import Generation, Request, SamplingParams
-from tests.equivalence.grid import DRAFTERS, SETTINGS, World, make_drafter, plain_decoding, tiny_world
+from tests.equivalence.grid import DRAFTERS, SETTINGS, make_drafter, plain_decoding
+from tests.equivalence.worlds import World, tiny_world
 from tests.support.fake_text import FakeTemplate, letters
 from tests.support.fakes import TinyEngine
 from tests.support.tiny import tiny_gguf
