@@ -2,11 +2,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "bindings/arrays.hpp"
@@ -63,18 +61,17 @@ std::pair<std::int32_t, std::int32_t> longest_match(const SuffixAutomaton& self)
   return {place.state, place.length};
 }
 
-using Listed = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
+// The ways on of a passage, as Python sees them.
+struct Ways : SuffixAutomaton::Total {
+  std::vector<SuffixAutomaton::Way> likeliest;
+};
 
-std::tuple<std::int32_t, std::int64_t, std::int64_t, Listed> ways(const SuffixAutomaton& self,
-                                                                  std::int32_t state, std::int32_t length,
-                                                                  std::size_t most) {
+Ways ways(const SuffixAutomaton& self, std::int32_t state, std::int32_t length, std::size_t most) {
   if (state < 0 || static_cast<std::size_t>(state) >= self.num_states())
     throw nb::value_error("ways: there is no such state");
-  std::vector<SuffixAutomaton::Way> likeliest;
-  const SuffixAutomaton::Total total = self.ways({state, length}, most, likeliest);
-  Listed listed;
-  for (const SuffixAutomaton::Way& way : likeliest) listed.emplace_back(way.token, way.count, way.state);
-  return {total.length, total.ways, total.occurrences, std::move(listed)};
+  Ways found;
+  static_cast<SuffixAutomaton::Total&>(found) = self.ways({state, length}, most, found.likeliest);
+  return found;
 }
 
 void construct(SuffixLookup* self, const std::vector<Shared>& others, std::int64_t min_match,
@@ -96,6 +93,16 @@ nb::object guess(SuffixLookup& self, nb::handle history, std::int64_t budget, do
 }  // namespace
 
 void bind_suffix(nb::module_& m) {
+  nb::class_<SuffixAutomaton::Way>(m, "SuffixWay", "One token that followed a passage.")
+      .def_ro("token", &SuffixAutomaton::Way::token)
+      .def_ro("count", &SuffixAutomaton::Way::count, "How often it followed.")
+      .def_ro("state", &SuffixAutomaton::Way::state, "Of the passage with this token at its end.");
+  nb::class_<Ways>(m, "SuffixWays", "How a text went on after a passage.")
+      .def_ro("length", &Ways::length, "Of the longest part of the passage that something followed.")
+      .def_ro("num_ways", &Ways::ways, "How many tokens followed it.")
+      .def_ro("occurrences", &Ways::occurrences, "How often they followed it, together.")
+      .def_ro("likeliest", &Ways::likeliest, "The likeliest first.");
+
   nb::class_<SuffixAutomaton> automaton(m, "SuffixAutomaton",
                                         "All passages of a growing text, and how it went on after each.");
   automaton.def(nb::init<>())
@@ -107,8 +114,7 @@ void bind_suffix(nb::module_& m) {
       .def_prop_ro("longest_match", &longest_match,
                    "The longest passage that ends the text and also ended earlier: its state and length.")
       .def("ways", &ways, "state"_a, "length"_a, "most"_a,
-           "How the text went on after a passage: (length, ways, occurrences, the `most` likeliest ways as "
-           "(token, occurrences, state)).");
+           "How the text went on after a passage of `length` tokens; lists the `most` likeliest ways.");
   automaton.attr("MAX_COUNTED") = ga::kMaxCounted;
 
   nb::class_<SuffixReader>(m, "SuffixReader", "Where the end of a text stands in another one.")

@@ -232,6 +232,39 @@ class Plan:
         One pass over the rows of all groups. taps: whose hidden states to return.
         """
 
+class SuffixWay:
+    """One token that followed a passage."""
+
+    @property
+    def token(self) -> int: ...
+
+    @property
+    def count(self) -> int:
+        """How often it followed."""
+
+    @property
+    def state(self) -> int:
+        """Of the passage with this token at its end."""
+
+class SuffixWays:
+    """How a text went on after a passage."""
+
+    @property
+    def length(self) -> int:
+        """Of the longest part of the passage that something followed."""
+
+    @property
+    def num_ways(self) -> int:
+        """How many tokens followed it."""
+
+    @property
+    def occurrences(self) -> int:
+        """How often they followed it, together."""
+
+    @property
+    def likeliest(self) -> list[SuffixWay]:
+        """The likeliest first."""
+
 class SuffixAutomaton:
     """All passages of a growing text, and how it went on after each."""
 
@@ -254,9 +287,9 @@ class SuffixAutomaton:
         The longest passage that ends the text and also ended earlier: its state and length.
         """
 
-    def ways(self, state: int, length: int, most: int) -> tuple[int, int, int, list[tuple[int, int, int]]]:
+    def ways(self, state: int, length: int, most: int) -> SuffixWays:
         """
-        How the text went on after a passage: (length, ways, occurrences, the `most` likeliest ways as (token, occurrences, state)).
+        How the text went on after a passage of `length` tokens; lists the `most` likeliest ways.
         """
 
     MAX_COUNTED: int = 24

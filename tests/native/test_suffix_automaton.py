@@ -50,19 +50,23 @@ def test_the_match_is_the_longest_one_that_stood_before(text: list[int], chunk: 
     assert length == earlier
 
 
+def likeliest_tokens(automaton: SuffixAutomaton, state: int, length: int, most: int) -> list[int]:
+    return [way.token for way in automaton.ways(state, length, most).likeliest]
+
+
 @given(TEXTS)
 def test_ways_are_counted(text: list[int]) -> None:
     automaton = built(text)
     state, length = automaton.longest_match
-    found, num_ways, total, ways = automaton.ways(state, length, 9)
+    found = automaton.ways(state, length, 9)
     if length == 0:
-        assert (num_ways, ways) == (0, [])
+        assert (found.num_ways, found.likeliest) == (0, [])
         return
-    expected = continuations(text, text[len(text) - found :])
-    assert {token: count for token, count, _ in ways} == dict(expected)
-    assert (num_ways, total) == (len(expected), sum(expected.values()))
-    assert [count for _, count, _ in ways] == sorted(expected.values(), reverse=True)
-    assert automaton.ways(state, length, 1)[3] == ways[:1]
+    expected = continuations(text, text[len(text) - found.length :])
+    assert {way.token: way.count for way in found.likeliest} == dict(expected)
+    assert (found.num_ways, found.occurrences) == (len(expected), sum(expected.values()))
+    assert [way.count for way in found.likeliest] == sorted(expected.values(), reverse=True)
+    assert likeliest_tokens(automaton, state, length, 1) == [found.likeliest[0].token]
 
 
 @given(TEXTS, TEXTS)
@@ -77,7 +81,7 @@ def test_another_text_is_followed(text: list[int], other: list[int]) -> None:
 
 def test_of_equal_counts_the_latest_comes_first() -> None:
     automaton = built([1, 2, 5, 1, 2, 6, 1, 2])
-    assert [token for token, _, _ in automaton.ways(*automaton.longest_match, 9)[3]] == [6, 5]
+    assert likeliest_tokens(automaton, *automaton.longest_match, 9) == [6, 5]
 
 
 def test_a_text_that_loops_goes_on_looping() -> None:
@@ -85,28 +89,34 @@ def test_a_text_that_loops_goes_on_looping() -> None:
     state, length = automaton.longest_match
     walked = []
     for _ in range(9):
-        length, _, _, [(token, _, state)] = automaton.ways(state, length, 1)
-        walked.append(token)
-        length += 1
+        found = automaton.ways(state, length, 1)
+        [way] = found.likeliest
+        walked.append(way.token)
+        state, length = way.state, found.length + 1
     assert walked == [2, 3, 1] * 3
+
+
+def leads_nowhere(automaton: SuffixAutomaton, state: int, length: int) -> None:
+    found = automaton.ways(state, length, 9)
+    assert (found.length, found.num_ways, found.occurrences, found.likeliest) == (0, 0, 0, [])
 
 
 def test_separators_lead_nowhere() -> None:
     automaton = built([1, 2, 3, -2, 1, 2, -3, 9])
     reader = reader_of(automaton, [1, 2])
-    assert (reader.length, automaton.ways(reader.state, reader.length, 9)[1]) == (2, 1)
+    assert (reader.length, automaton.ways(reader.state, reader.length, 9).num_ways) == (2, 1)
     reader.read([3])
-    assert automaton.ways(reader.state, reader.length, 9) == (0, 0, 0, [])
+    leads_nowhere(automaton, reader.state, reader.length)
 
 
 def test_of_equal_counts_that_are_not_the_latest_the_first_comes_first() -> None:
     followers = list(range(10, 50))
     automaton = built([token for follower in followers for token in (1, 2, follower)] + [1, 2])
     expected = [followers[-1], *followers[:-1]]
-    length, num_ways, total, ways = automaton.ways(*automaton.longest_match, 99)
-    assert (length, num_ways, total) == (2, 40, 40)
-    assert [token for token, _, _ in ways] == expected
-    assert [token for token, _, _ in automaton.ways(*automaton.longest_match, 3)[3]] == expected[:3]
+    found = automaton.ways(*automaton.longest_match, 99)
+    assert (found.length, found.num_ways, found.occurrences) == (2, 40, 40)
+    assert [way.token for way in found.likeliest] == expected
+    assert likeliest_tokens(automaton, *automaton.longest_match, 3) == expected[:3]
 
 
 ALPHABETS = {"one token": 1, "two in turn": 2, "few": 3, "many": 30_000}
@@ -126,7 +136,7 @@ def test_a_long_text_takes_linear_space(name: str) -> None:
     if size < 3:
         assert automaton.longest_match[1] == length - size
     state, match = automaton.longest_match
-    assert automaton.ways(state, match, 1)[3], "what stood before was followed by something"
+    assert likeliest_tokens(automaton, state, match, 1), "what stood before was followed by something"
 
 
 def test_repetition_takes_linear_time() -> None:
@@ -171,5 +181,5 @@ def test_a_state_that_is_not_there(state: int) -> None:
 def test_no_text_at_all() -> None:
     automaton = built([])
     assert automaton.longest_match == (0, 0)
-    assert automaton.ways(0, 0, 1) == (0, 0, 0, [])
+    leads_nowhere(automaton, 0, 0)
     assert reader_of(automaton, [1, 2]).length == 0
