@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.equipment import ROOT
 from tests.support.tiny import tiny_gguf
 
 START = """
@@ -138,6 +139,12 @@ def end_of(case: str, model: Path) -> tuple[int, str]:
         finally:
             child.kill()
     return child.returncode, errors.decode()
+
+
+def test_the_interpreter_is_given_up_in_one_way() -> None:
+    """A thread that gives up Python's lock by nanobind's own class would abort the process at its end."""
+    files = [path for path in (ROOT / "native").rglob("*.[ch]pp") if "gil_scoped" in path.read_text()]
+    assert [path.name for path in files] == ["gil.cpp"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 import guessahead as ga
+from guessahead.drafters.base import DrafterResources
+from guessahead.drafters.head import Head, HeadOptions
+from guessahead.engines.native.head import NativeHead
 from guessahead.errors import ModelWarning, NotFiniteError
 from guessahead.measure.teacher import teacher_forced
 from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
@@ -25,6 +28,7 @@ from tests.support.fakes import request
 from tests.support.rewriting import rewrite
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import tiny_gguf
+from tests.support.tiny_head import tiny_head
 
 NAN, INF = float("nan"), float("inf")
 PROMPT = [40, 50, 60, 70, 50, 60]
@@ -226,6 +230,23 @@ def test_a_broken_draft_model_neither_ends_nor_changes_the_answer(
                 )  # type: ignore[arg-type]
             assert len(seen) == 1
             assert found.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("acceptance", ["identical", "rejection"])
+def test_a_broken_head_neither_ends_nor_changes_the_answer(sound: Any, acceptance: Any) -> None:
+    lm = ga.load(sound("Q8_0"), threads=1)
+    engine = lm.runner.engine  # type: ignore[attr-defined]
+    files = tiny_head(engine, "Q8_0")
+    files.norms["norm"][3] = NAN
+    head = NativeHead(files, engine.head_host)
+    for options in ({}, SAMPLED):
+        asked = request(PROMPT, 30, 4, acceptance=acceptance, **options)
+        drafter = Head(HeadOptions(), DrafterResources(engine, head=lambda _: head))
+        with pytest.warns(ModelWarning, match="the draft head computes numbers that are not finite") as seen:
+            found = SpeculativeDecoder(engine, drafter, lm.tokenizer).generate(asked)
+        assert len(seen) == 1
+        plain = lm.generate(PROMPT, max_tokens=30, drafter="none", acceptance=acceptance, **options)  # type: ignore[arg-type]
+        assert found.token_ids == plain.token_ids
 
 
 def test_rejection_sampling_ends_too(sound: Any, tmp_path: Path) -> None:
