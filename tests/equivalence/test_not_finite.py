@@ -19,13 +19,13 @@ from guessahead.drafters.head import Head, HeadOptions
 from guessahead.engines.native.head import NativeHead
 from guessahead.errors import ModelWarning, NotFiniteError
 from guessahead.measure.teacher import teacher_forced
-from guessahead.models.gguf import Encoded, GGUFFile, NewTensor, write_gguf
+from guessahead.models.gguf import GGUFFile
 from guessahead.protocols import DrafterSettings
 from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Chunk, Float32
 from tests.support.fake_drafters import ConstantDrafter
 from tests.support.fakes import request
-from tests.support.rewriting import rewrite
+from tests.support.rewriting import broken, rewrite
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head
@@ -48,29 +48,6 @@ WHERE = {
     "output": "behind the last layer",
 }
 SAMPLED = {"temperature": 0.9, "repetition_penalty": 1.2, "seed": 1}
-
-
-def broken(source: Path, target: Path, stem: str, value: float, row: int = 60) -> Path:
-    """The model with one number that is not finite: in a matrix of blocks, a scale."""
-    with GGUFFile.open(source) as file:
-        tensors = []
-        for name, tensor in file.tensors.items():
-            data = np.frombuffer(tensor.data, np.uint8).copy()
-            if name == f"{stem}.weight":
-                at = (
-                    0
-                    if len(tensor.shape) == 1
-                    else min(row, tensor.shape[0] - 1) * len(data) // tensor.shape[0]
-                )
-                kind = {"F32": np.float32, "BF16": np.uint16}.get(tensor.type.name, np.float16)
-                number = np.array([value], np.float32)
-                bits = (
-                    (number.view(np.uint32) >> 16).astype(kind) if kind is np.uint16 else number.astype(kind)
-                )
-                data[at : at + bits.nbytes] = bits.view(np.uint8)
-            tensors.append(NewTensor(name, tensor.type, tensor.shape, lambda data=data: (data,)))
-        write_gguf(target, {key: Encoded(each) for key, each in file.encoded.items()}, tensors)
-    return target
 
 
 @pytest.fixture(scope="module")
