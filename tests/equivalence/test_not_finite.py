@@ -7,6 +7,7 @@ token; those of a drafter's model neither end nor change it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Chunk, Float32
 from tests.support.fake_drafters import ConstantDrafter
 from tests.support.fakes import request
+from tests.support.families import FAMILIES
 from tests.support.rewriting import broken, rewrite
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import tiny_gguf
@@ -77,6 +79,21 @@ def test_one_weight_ends_the_answer(
             lm.generate(PROMPT, max_tokens=4, **options)  # type: ignore[arg-type]
     with pytest.raises(NotFiniteError, match=WHERE[stem]):
         list(teacher_forced(lm.runner.engine, np.array(PROMPT, np.int32), 4))  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["F32", "Q8_0"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_weight_of_every_family(tmp_path: Path, family: str, format: str) -> None:
+    source = tiny_gguf(tmp_path / "sound.gguf", family, format=format, seed=5).path
+    with GGUFFile.open(source) as file:
+        stems = [name.removesuffix(".weight") for name in file.tensors if name.endswith(".weight")]
+    for stem, value in product(stems, (NAN, INF, -INF)):
+        if stem.startswith("rope"):  # checked when the model is loaded
+            continue
+        lm = ga.load(broken(source, tmp_path / "m.gguf", stem, value), threads=1)
+        with pytest.raises(NotFiniteError):
+            lm.generate(PROMPT, max_tokens=3, drafter="none")
 
 
 @pytest.mark.parametrize("format", ["F16", "BF16", "Q4_0", "Q5_1", "Q2_K", "Q3_K", "Q6_K", "IQ4_XS"])
