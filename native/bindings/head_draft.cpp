@@ -8,6 +8,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,7 +26,7 @@ HeadDraft draft(Plan& plan, Sequence& sequence, Ints next_ids, FloatRows fused, 
     for (const auto& table : ask.stop->calibration)
       if (table.empty()) throw nb::value_error("draft_of_head: an empty table of calibration");
   std::unique_lock lock(plan.mutex(), std::defer_lock);
-  nb::gil_scoped_release release;
+  const WithoutGil release(&lock);
   lock.lock();  // never while holding the interpreter, as in Plan.forward
   return draft_of_head(plan, sequence, {next_ids.data(), next_ids.size()}, {fused.data(), fused.size()},
                        {token_ids.data(), token_ids.size()}, ask);

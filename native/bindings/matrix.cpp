@@ -15,6 +15,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "plan/buffer.hpp"
 #include "plan/matrix.hpp"
 
@@ -43,7 +44,7 @@ std::shared_ptr<Matrix> make_matrix(Pool& pool, const std::string& format_name, 
         throw std::invalid_argument("matrix: order names a row that is not there");
   }
   if (arena == nullptr) arena = std::make_shared<Arena>(packed_bytes(format, n, k), pool.size());
-  const nb::gil_scoped_release release;  // others may be using the pool
+  const WithoutGil release;  // others may be using the pool
   return pack_matrix(pool, std::move(arena), format, n, k, data.data(), order ? order->data() : nullptr);
 }
 
@@ -114,7 +115,7 @@ class TimedProduct {
 Array<float> product(const Matrix& matrix, Pool& pool, FloatRows x, const std::string& isa, bool int8) {
   TimedProduct task(matrix, select_kernels(isa), x, int8);
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     task.run(matrix, pool);
   }
   const std::size_t rows = x.shape(0), n = matrix.n;

@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "isa/kernels.hpp"
 
 namespace nb = nanobind;
 
 NB_MODULE(_native, m) {
+  // A process may end while a thread generates or a stream is open: their objects are not lost.
+  nb::set_leak_warnings(false);
+  watch_exit();
   m.doc() = "guessahead's native engine: kernels, cache and passes. Described by guessahead.engines.native.";
   std::vector<std::string> formats;
   for (const ga::FormatInfo& format : ga::kFormats) formats.emplace_back(format.name);

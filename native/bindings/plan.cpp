@@ -14,6 +14,7 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "plan/plan.hpp"
 
 namespace nb = nanobind;
@@ -72,7 +73,7 @@ std::vector<Result> forward(Plan& plan, const std::vector<Group*>& wanted, const
   for (const Group* group : wanted) groups.push_back(unpacked(*group));
   std::unique_lock lock(plan.mutex(), std::defer_lock);
   {
-    nb::gil_scoped_release release;
+    const WithoutGil release(&lock);
     lock.lock();  // never while holding the interpreter: whoever runs a pass needs it back at the end
     plan.forward(groups, taps);
   }

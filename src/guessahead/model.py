@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, Unpack
 
@@ -229,20 +234,38 @@ def _are_messages(prompt: object) -> TypeGuard[Sequence[Message]]:
     )
 
 
+_streams: set[weakref.ref[Stream]] = set()
+
+
+@atexit.register
+def _close_streams() -> None:
+    """Close the streams that no other thread reads, while drafters and engines can still be used."""
+    others = {thread.ident for thread in threading.enumerate()} - {get_ident()}
+    for reference in list(_streams):
+        stream = reference()
+        if stream is not None and stream._reader not in others:
+            with suppress(ValueError):  # in the child of a fork: a thread of the parent was running it
+                stream.close()
+
+
 class Stream:
     """The chunks of an answer during its generation; `result` is available after the last one.
 
-    Ending it early (`close`, or the end of a `with` block) frees everything that the generation holds.
+    Ending it early (`close`, or the end of a `with` block) frees everything that the generation holds. The
+    end of the process closes it, too, unless another thread reads it.
     """
 
     def __init__(self, steps: Generator[Chunk, None, Generation]) -> None:
         self._steps = steps
         self._result: Generation | None = None
+        self._reader = get_ident()
+        _streams.add(weakref.ref(self, _streams.discard))
 
     def __iter__(self) -> Iterator[Chunk]:
         return self
 
     def __next__(self) -> Chunk:
+        self._reader = get_ident()
         try:
             return next(self._steps)
         except StopIteration as end:

@@ -11,6 +11,7 @@ from click.testing import Result
 from guessahead.cli import main
 from tests.checkpoints.folders.making import write_folder
 from tests.cli.conftest import PROMPT, one_line, process, run, truncated
+from tests.support.rewriting import broken
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import TinyModel, tiny_gguf
 
@@ -206,3 +207,26 @@ def test_models_that_are_not_whole(tmp_path: Path, name: str) -> None:
     else:
         path.write_text(pointer)
     refused(run("generate", "-m", str(path), "--raw", "--", "the"), "Git LFS pointer", "git lfs pull")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "--raw", PROMPT),
+        ("generate", "--compare", PROMPT),
+        ("acceptance", "--drafter", "suffix", "TEXT"),
+        ("bench", "passes", "--contexts", "64"),
+    ],
+    ids=" ".join,
+)
+def test_a_model_with_numbers_that_are_not_finite(
+    tiny: TinyModel, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    path = broken(tiny.path, tmp_path / "damaged.gguf", "blk.1.ffn_up", float("nan"))
+    (tmp_path / "text.txt").write_text(PROMPT * 3)
+    named = [str(tmp_path / "text.txt") if each == "TEXT" else each for each in arguments]
+    words = named.index("passes") + 1 if "passes" in named else 1
+    result = run(*named[:words], "-m", str(path), *named[words:])
+    assert result.exit_code == 2, result.output
+    assert "the model 'damaged' computes numbers that are not finite, first in layer 1 of 2" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -7,6 +7,7 @@ token; those of a drafter's model neither end nor change it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ import numpy as np
 import pytest
 
 import guessahead as ga
-from guessahead.checkpoints.gguf import Encoded, GGUFFile, NewTensor, write_gguf
+from guessahead.checkpoints.gguf import GGUFFile
+from guessahead.drafters.base import DrafterResources
+from guessahead.drafters.head import Head, HeadOptions
+from guessahead.engines.native.head import NativeHead
 from guessahead.errors import ModelWarning, NotFiniteError
 from guessahead.measure.teacher import teacher_forced
 from guessahead.protocols import DrafterSettings
@@ -22,9 +26,11 @@ from guessahead.runners.solo import SpeculativeDecoder
 from guessahead.types import Chunk, Float32
 from tests.support.fake_drafters import ConstantDrafter
 from tests.support.fakes import request
-from tests.support.rewriting import rewrite
+from tests.support.families import FAMILIES
+from tests.support.rewriting import broken, rewrite
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import tiny_gguf
+from tests.support.tiny_head import tiny_head
 
 NAN, INF = float("nan"), float("inf")
 PROMPT = [40, 50, 60, 70, 50, 60]
@@ -44,29 +50,6 @@ WHERE = {
     "output": "behind the last layer",
 }
 SAMPLED = {"temperature": 0.9, "repetition_penalty": 1.2, "seed": 1}
-
-
-def broken(source: Path, target: Path, stem: str, value: float, row: int = 60) -> Path:
-    """The model with one number that is not finite: in a matrix of blocks, a scale."""
-    with GGUFFile.open(source) as file:
-        tensors = []
-        for name, tensor in file.tensors.items():
-            data = np.frombuffer(tensor.data, np.uint8).copy()
-            if name == f"{stem}.weight":
-                at = (
-                    0
-                    if len(tensor.shape) == 1
-                    else min(row, tensor.shape[0] - 1) * len(data) // tensor.shape[0]
-                )
-                kind = {"F32": np.float32, "BF16": np.uint16}.get(tensor.type.name, np.float16)
-                number = np.array([value], np.float32)
-                bits = (
-                    (number.view(np.uint32) >> 16).astype(kind) if kind is np.uint16 else number.astype(kind)
-                )
-                data[at : at + bits.nbytes] = bits.view(np.uint8)
-            tensors.append(NewTensor(name, tensor.type, tensor.shape, lambda data=data: (data,)))
-        write_gguf(target, {key: Encoded(each) for key, each in file.encoded.items()}, tensors)
-    return target
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +79,21 @@ def test_one_weight_ends_the_answer(
             lm.generate(PROMPT, max_tokens=4, **options)  # type: ignore[arg-type]
     with pytest.raises(NotFiniteError, match=WHERE[stem]):
         list(teacher_forced(lm.runner.engine, np.array(PROMPT, np.int32), 4))  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["F32", "Q8_0"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_weight_of_every_family(tmp_path: Path, family: str, format: str) -> None:
+    source = tiny_gguf(tmp_path / "sound.gguf", family, format=format, seed=5).path
+    with GGUFFile.open(source) as file:
+        stems = [name.removesuffix(".weight") for name in file.tensors if name.endswith(".weight")]
+    for stem, value in product(stems, (NAN, INF, -INF)):
+        if stem.startswith("rope"):  # checked when the model is loaded
+            continue
+        lm = ga.load(broken(source, tmp_path / "m.gguf", stem, value), threads=1)
+        with pytest.raises(NotFiniteError):
+            lm.generate(PROMPT, max_tokens=3, drafter="none")
 
 
 @pytest.mark.parametrize("format", ["F16", "BF16", "Q4_0", "Q5_1", "Q2_K", "Q3_K", "Q6_K", "IQ4_XS"])
@@ -226,6 +224,23 @@ def test_a_broken_draft_model_neither_ends_nor_changes_the_answer(
                 )  # type: ignore[arg-type]
             assert len(seen) == 1
             assert found.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("acceptance", ["identical", "rejection"])
+def test_a_broken_head_neither_ends_nor_changes_the_answer(sound: Any, acceptance: Any) -> None:
+    lm = ga.load(sound("Q8_0"), threads=1)
+    engine = lm.runner.engine  # type: ignore[attr-defined]
+    files = tiny_head(engine, "Q8_0")
+    files.norms["norm"][3] = NAN
+    head = NativeHead(files, engine.head_host)
+    for options in ({}, SAMPLED):
+        asked = request(PROMPT, 30, 4, acceptance=acceptance, **options)
+        drafter = Head(HeadOptions(), DrafterResources(engine, head=lambda _: head))
+        with pytest.warns(ModelWarning, match="the draft head computes numbers that are not finite") as seen:
+            found = SpeculativeDecoder(engine, drafter, lm.tokenizer).generate(asked)
+        assert len(seen) == 1
+        plain = lm.generate(PROMPT, max_tokens=30, drafter="none", acceptance=acceptance, **options)  # type: ignore[arg-type]
+        assert found.token_ids == plain.token_ids
 
 
 def test_rejection_sampling_ends_too(sound: Any, tmp_path: Path) -> None:

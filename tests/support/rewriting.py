@@ -1,4 +1,4 @@
-"""A model file again with other weights, or with other tokens."""
+"""A model file again with other weights, with one that is not finite, or with other tokens."""
 
 from __future__ import annotations
 
@@ -42,4 +42,27 @@ def with_tokens(source: Path, target: Path, num_tokens: int, **roles: int) -> Pa
         write_gguf(
             target, kept | changed | {f"{KEY}{name}_token_id": i for name, i in roles.items()}, tensors
         )
+    return target
+
+
+def broken(source: Path, target: Path, stem: str, value: float, row: int = 60) -> Path:
+    """The model with one number that is not finite: in a matrix of blocks, a scale."""
+    with GGUFFile.open(source) as file:
+        tensors = []
+        for name, tensor in file.tensors.items():
+            data = np.frombuffer(tensor.data, np.uint8).copy()
+            if name == f"{stem}.weight":
+                at = (
+                    0
+                    if len(tensor.shape) == 1
+                    else min(row, tensor.shape[0] - 1) * len(data) // tensor.shape[0]
+                )
+                kind = {"F32": np.float32, "BF16": np.uint16}.get(tensor.type.name, np.float16)
+                number = np.array([value], np.float32)
+                bits = (
+                    (number.view(np.uint32) >> 16).astype(kind) if kind is np.uint16 else number.astype(kind)
+                )
+                data[at : at + bits.nbytes] = bits.view(np.uint8)
+            tensors.append(NewTensor(name, tensor.type, tensor.shape, lambda data=data: (data,)))
+        write_gguf(target, {key: Encoded(each) for key, each in file.encoded.items()}, tensors)
     return target

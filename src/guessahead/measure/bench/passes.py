@@ -17,12 +17,13 @@ from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.native import NativeEngine
 from guessahead.engines.native.architectures import ARCHITECTURES
 from guessahead.engines.native.checkpoint import Checkpoint
-from guessahead.errors import ParameterError
+from guessahead.errors import NotFiniteError, ParameterError
 from guessahead.measure.bench.peaks import PeakMeter, Peaks, Work
 from guessahead.measure.bench.workload import default_tasks
 from guessahead.protocols import Rows
+from guessahead.runners.second_look import where_not_finite
 from guessahead.runners.solo import solo
-from guessahead.types import ChoiceContext, Int32, SamplingParams
+from guessahead.types import NOT_FINITE, ChoiceContext, Int32, SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.model import LanguageModel
@@ -113,6 +114,8 @@ class Bench:
         seconds = perf_counter() - started
         self.sequence = sequence
         self._text = output.chosen[-1:].astype(np.int32)
+        if self._text[0] == NOT_FINITE:
+            raise NotFiniteError(where_not_finite(self._engine, self.prompt))
         return seconds
 
     def _continue(self, max_rows: int) -> None:
