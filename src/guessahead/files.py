@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -21,6 +22,13 @@ from guessahead.errors import ModelError
 
 CACHE_VARIABLE: Final = "GUESSAHEAD_CACHE"
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
+_BYTE_ORDER_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 
 
@@ -115,6 +123,19 @@ def refuse_pointer(path: Path, beginning: bytes) -> None:
     """Raise a ModelError if a file is a Git LFS pointer, which stands for a large file."""
     if beginning.startswith(_POINTER):
         raise ModelError(f"{path}: only a Git LFS pointer, not the file itself; fetch it with `git lfs pull`")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, its line ends as newlines; see `decode`. Raises OSError and UnicodeDecodeError."""
+    return decode(path.read_bytes()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def decode(data: bytes) -> str:
+    """UTF-8, or what a byte order mark says, which is not part of the text. Raises UnicodeDecodeError."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding)
+    return data.decode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
