@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
@@ -156,7 +157,7 @@ def find(fingerprint: str) -> HeadFiles | None:
     shipped = Path(str(resources.files("guessahead.data"))) / "heads"
     for place in (heads_dir(), shipped):
         folder = place / fingerprint
-        if (folder / "config.json").exists():
+        if os.path.exists(folder / "config.json"):  # unlike Path.exists, also where nothing may be read
             return HeadFiles.load(folder)
     return None
 

@@ -93,7 +93,7 @@ class Store:
                         if not path.exists():
                             self._save(Shard.of(make(number)), path)
                     finally:
-                        claim.unlink()
+                        claim.unlink(missing_ok=True)
             if path.exists():
                 yield number
 
@@ -133,6 +133,8 @@ def _claim(path: Path) -> IO[str] | None:
         except BlockingIOError:
             stream.close()
             return None
+        except OSError:  # a file system without locks: two processes may then make the same shard
+            return stream
         if _is_at(stream, path):
             return stream
         stream.close()  # its holder has removed it meanwhile; the next claim is another file
