@@ -29,6 +29,7 @@ _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_READ_BYTES: Final = 64 << 20
 _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 
 
@@ -102,9 +103,9 @@ def _move(unfinished: Path, target: Path) -> None:
 
 
 def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
-    """The read-only mapping of a regular file. kind: for messages; it needs at least `least` bytes.
+    """The mapping of a regular file, for reading. kind: for messages; it needs at least `least` bytes.
 
-    Raises ModelError, one line.
+    Where the file system has no mappings, the file is read. Raises ModelError, one line.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
@@ -114,9 +115,27 @@ def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
             refuse_pointer(path, stream.read(len(_POINTER)))
             if num_bytes < least:
                 raise ModelError(f"{path}: not a {kind} file: only {num_bytes} bytes long")
-            return mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
+            return _mapped(stream.fileno(), num_bytes)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path, a file cut meanwhile
         raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+def _mapped(file: int, num_bytes: int) -> mmap.mmap:
+    """A shared mapping; a private one, or a copy in memory, on file systems (9p, FUSE) without them."""
+    for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
+        with contextlib.suppress(OSError):
+            return mmap.mmap(file, num_bytes, flags=flags, prot=mmap.PROT_READ)
+    copy = mmap.mmap(-1, num_bytes)
+    place, done = memoryview(copy), 0
+    try:
+        while done < num_bytes:
+            read = os.preadv(file, [place[done : done + _READ_BYTES]], done)
+            if read == 0:
+                raise ValueError("it was cut while it was read")
+            done += read
+    finally:
+        place.release()
+    return copy
 
 
 def refuse_pointer(path: Path, beginning: bytes) -> None:
