@@ -33,11 +33,14 @@ ONLY_PARTS = PLAIN.replace(
     "{% for p in m.content %}{% if p['type'] == 'text' %}{{ p['text'] }}{% endif %}{% endfor %}",
 )
 IF_DEFINED = loop("<{{ m.role }}>{% if m.content is defined %}{{ m.content }}{% else %}calls{% endif %}")
-ADDED = loop("<{{ m.role }}>{{ m.role + ': ' + m.content }}")
 ABSENT = loop("{% if 'tool_calls' not in m %}<{{ m.role }}>{{ m.content }}{% endif %}")
 CALLS = loop(
     "<{{ m.role }}>{% if m.content %}{{ m.content }}{% endif %}"
     "{% for c in m.tool_calls %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}"
+)
+ADDED = CALLS.replace("{% if m.content %}{{ m.content }}{% endif %}", "{{ '' + m.content }}")
+IF_NONE = CALLS.replace("{% for c", "{% if m.content is none %}{% for c").replace(
+    "]{% endfor %}", "]{% endfor %}{% endif %}"
 )
 CALLS_AS_TEXT = CALLS.replace("{{ c.function.arguments | tojson }}", "{{ 'args ' + c.function.arguments }}")
 DEVELOPER = loop(

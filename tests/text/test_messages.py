@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from guessahead.errors import ModelError, PromptError
+from guessahead.errors import ModelError, ModelWarning, PromptError
 from guessahead.text.messages import is_message
 from tests.text.message_templates import (
     ABSENT,
@@ -20,6 +20,7 @@ from tests.text.message_templates import (
     DEVELOPER,
     HELLO,
     IF_DEFINED,
+    IF_NONE,
     JOINED,
     LOOPED,
     ONLY_PARTS,
@@ -77,10 +78,8 @@ def test_content_that_is_no_text(content: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (PLAIN, "<user>Call it.</><assistant></><tool>4</><assistant>"),
-        (JOINED, "<user>Call it.</><assistant></><tool>4</><assistant>"),
-        (IF_DEFINED, "<user>Call it.</><assistant>calls</><tool>4</>"),
-        (ADDED, "<user>user: Call it.</><assistant>assistant: </><tool>tool: 4</>"),
+        (IF_NONE, '<user>Call it.</><assistant>[f {"x": [1, "é"]}]</><tool>4</>'),
+        (ADDED, '<user>Call it.</><assistant>[f {"x": [1, "é"]}]</><tool>4</>'),
         (CALLS, '<user>Call it.</><assistant>[f {"x": [1, "é"]}]</><tool>4</>'),
         (CALLS_AS_TEXT, '<user>Call it.</><assistant>[f args {"x": [1, "é"]}]</><tool>4</>'),
     ],
@@ -92,6 +91,20 @@ def test_null_content_beside_tool_calls(source: str, expected: str, missing: dic
     function = {"name": "f", "arguments": {"x": [1, "é"]}}
     calling = {**calling, "tool_calls": [{**CALL, "function": function}]}
     assert render(source, [CALLED[0], calling, CALLED[2]]) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (PLAIN, "<user>Call it.</><assistant></><tool>4</><assistant>"),
+        (JOINED, "<user>Call it.</><assistant></><tool>4</><assistant>"),
+        (IF_DEFINED, "<user>Call it.</><assistant>calls</><tool>4</>"),
+        ("f" + PLAIN, "f<user>Call it.</><assistant></><tool>4</><assistant>"),
+    ],
+)
+def test_a_template_without_tool_calls_is_told(source: str, expected: str) -> None:
+    with pytest.warns(ModelWarning, match="leaves tool calls out"):
+        assert render(source, CALLED) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,6 +182,8 @@ def test_what_is_not_json() -> None:
     for value, message in ((object(), "holds a object"), (b"x", "holds a bytes"), (endless, "too deeply")):
         with pytest.raises(PromptError, match=message):
             render(PLAIN, [{"role": "user", "content": "Hello", "extra": {"deep": value}}])
+    with pytest.raises(PromptError, match="'tool_calls' of message 0 must be a list"):
+        render(PLAIN, [{"role": "assistant", "content": "Hello", "tool_calls": 5}])
     with pytest.raises(PromptError, match="a key that is not a string"):
         render(PLAIN, [{"role": "user", "content": "Hello", 5: "x"}])
 
@@ -221,5 +236,6 @@ def test_a_failing_template_fails_with_its_first_problem() -> None:
         ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:the model's chat template leaves tool calls out")
 def test_the_same_as_transformers(source: str, messages: list[dict[str, Any]]) -> None:
     assert render(source, messages) == transformers_render(source, messages, add_generation_prompt=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from guessahead.errors import ModelError, PromptError
+from guessahead.errors import ModelError, ModelWarning, PromptError
 from guessahead.text.messages import (
     Message,
+    called,
     checked,
     forms,
     has_parts,
@@ -84,18 +86,25 @@ class ChatTemplate:
         return before if after.startswith(" ") else before.rstrip()  # trimmed, as the template does
 
     def _in_some_form(self, given: list[Message], add_generation_prompt: bool) -> str:
-        """The prompt of the first form of the messages that the template accepts."""
+        """The prompt of the first form of the messages that the template accepts, with all calls in it."""
         if not self._takes_strings:
             given = with_parts(given)
         elif has_parts(given) and not self._takes_parts:
             given = with_strings(given)
+        names, found = called(given), list[str]()
+        is_aware = "tool_calls" in (self.source or "")
         problems: list[ModelError | PromptError] = []
         for form in forms(given):
             try:
-                return self._rendered(form, add_generation_prompt)
+                found.append(self._rendered(form, add_generation_prompt))
+                if not names or (is_aware and all(name in found[-1] for name in names)):
+                    return found[-1]
             except (ModelError, PromptError) as error:
                 problems.append(error)
-        raise problems[0]
+        if not found:
+            raise problems[0]
+        warnings.warn("the model's chat template leaves tool calls out", ModelWarning, stacklevel=2)
+        return found[0]
 
     def _rendered(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         return self._template.render(

@@ -91,9 +91,17 @@ def forms(messages: Sequence[Message]) -> Iterator[list[Message]]:
         form = with_arguments(messages, kind)
         yield form
         if any("content" not in message for message in form):
-            yield [{"content": "", **message} for message in form]
+            yield from ([{"content": content, **message} for message in form] for content in ("", None))
         if not any("tool_calls" in message for message in messages):
             return
+
+
+def called(messages: Sequence[Message]) -> set[str]:
+    """The names of the functions that the assistant calls."""
+    calls = (call for message in messages for call in message.get("tool_calls", ()) if isinstance(call, dict))
+    functions = (call.get("function", call) for call in calls)
+    names = (function.get("name") for function in functions if isinstance(function, dict))
+    return {name for name in names if isinstance(name, str)}
 
 
 def _checked_one(index: int, given: object, is_known: Callable[[str], bool]) -> Message:
@@ -114,6 +122,8 @@ def _checked_one(index: int, given: object, is_known: Callable[[str], bool]) -> 
             raise PromptError(f"message {index} has a key that is not a string")
         if key not in ("role", "content") and value is not None and not (key == "tool_calls" and not value):
             checked[str.__str__(key)] = _plain(value, f"{key!r} of message {index}")
+    if not isinstance(checked.get("tool_calls", []), list):
+        raise PromptError(f"'tool_calls' of message {index} must be a list")
     reasoning = next((checked[key] for key in _REASONING if key in checked), None)
     return checked if reasoning is None else {_REASONING[1]: reasoning, **checked, _REASONING[0]: reasoning}
 
