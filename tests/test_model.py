@@ -38,6 +38,7 @@ def test_chat_messages() -> None:
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     lm = tiny(FakeTemplate())
     assert prompt_of(lm, messages) == "<user>a<assistant>b<assistant>"
+    assert prompt_of(lm, messages, continue_last=True) == "<user>a<assistant>b"
     assert lm.chat(messages, max_tokens=5).token_ids == lm.generate(messages, max_tokens=5).token_ids
 
 
@@ -60,6 +61,9 @@ def test_token_ids_are_taken_as_they_are() -> None:
     [
         ("hi", {}, ParameterError, "model 'tiny' has no chat template: use raw=True"),
         ([65], {"system": "x"}, ParameterError, "system needs the chat template"),
+        ([65], {"continue_last": True}, ParameterError, "continue_last needs chat messages"),
+        ("hi", {"continue_last": True}, ParameterError, "continue_last needs chat messages"),
+        ("hi", {"continue_last": 1}, ParameterError, "continue_last must be True or False"),
         ([65, 256], {}, PromptError, "prompt token 256 is not an id from 0 to 255"),
         ([65, "a"], {}, PromptError, "prompt token 'a'"),
         ([65, True], {}, PromptError, "prompt token True"),

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -72,7 +73,11 @@ std::shared_ptr<Pool> Pool::shared(int threads) {
 Pool::Pool(int threads, int spins) : size_(threads), spins_(spins) { start(); }
 
 void Pool::start() {
-  for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+  try {
+    for (int worker = 1; worker < size_; ++worker) threads_.emplace_back([this, worker] { serve(worker); });
+  } catch (const std::system_error&) {
+    size_ = 1 + static_cast<int>(threads_.size());  // a limit of the system; fewer workers do the same work
+  }
 }
 
 Pool::~Pool() {

@@ -39,8 +39,9 @@ class Pool : ForkAware {
   void after_fork_in_parent() override { mutex_.unlock(); }
   void after_fork_in_child() override;
 
-  const int size_, spins_;  // spins_: how often a worker looks again before it gives up its processor
-  std::mutex mutex_;        // of the running job
+  int size_;          // all workers, the caller included: fewer than asked for if the system allows no more
+  const int spins_;   // how often a worker looks again before it gives up its processor
+  std::mutex mutex_;  // of the running job
   const std::function<void(int)>* job_ = nullptr;
   alignas(64) std::atomic<std::uint32_t> round_{0};  // counts jobs; workers wait for it to change
   alignas(64) std::atomic<int> arrived_{0};

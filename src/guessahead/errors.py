@@ -46,4 +46,4 @@ class StateError(GuessaheadError, RuntimeError):
 
 
 class ModelWarning(UserWarning):
-    """A checkpoint has a setting that is ignored, as in the libraries that wrote it."""
+    """A checkpoint has a setting that is ignored, as in the libraries that wrote it, or runs with less."""

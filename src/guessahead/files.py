@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -21,6 +22,14 @@ from guessahead.errors import ModelError
 
 CACHE_VARIABLE: Final = "GUESSAHEAD_CACHE"
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
+_BYTE_ORDER_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_READ_BYTES: Final = 64 << 20
 _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies: some 30 MB
 
 
@@ -94,9 +103,9 @@ def _move(unfinished: Path, target: Path) -> None:
 
 
 def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
-    """The read-only mapping of a regular file. kind: for messages; it needs at least `least` bytes.
+    """The mapping of a regular file, for reading. kind: for messages; it needs at least `least` bytes.
 
-    Raises ModelError, one line.
+    Where the file system has no mappings, the file is read. Raises ModelError, one line.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
@@ -106,15 +115,46 @@ def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
             refuse_pointer(path, stream.read(len(_POINTER)))
             if num_bytes < least:
                 raise ModelError(f"{path}: not a {kind} file: only {num_bytes} bytes long")
-            return mmap.mmap(stream.fileno(), num_bytes, access=mmap.ACCESS_READ)
+            return _mapped(stream.fileno(), num_bytes)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path, a file cut meanwhile
         raise ModelError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+
+
+def _mapped(file: int, num_bytes: int) -> mmap.mmap:
+    """A shared mapping; a private one, or a copy in memory, on file systems (9p, FUSE) without them."""
+    for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
+        with contextlib.suppress(OSError):
+            return mmap.mmap(file, num_bytes, flags=flags, prot=mmap.PROT_READ)
+    copy = mmap.mmap(-1, num_bytes)
+    place, done = memoryview(copy), 0
+    try:
+        while done < num_bytes:
+            read = os.preadv(file, [place[done : done + _READ_BYTES]], done)
+            if read == 0:
+                raise ValueError("it was cut while it was read")
+            done += read
+    finally:
+        place.release()
+    return copy
 
 
 def refuse_pointer(path: Path, beginning: bytes) -> None:
     """Raise a ModelError if a file is a Git LFS pointer, which stands for a large file."""
     if beginning.startswith(_POINTER):
         raise ModelError(f"{path}: only a Git LFS pointer, not the file itself; fetch it with `git lfs pull`")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, its line ends as newlines; see `decode`. Raises OSError and UnicodeDecodeError."""
+    return decode(path.read_bytes()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def decode(data: bytes) -> str:
+    """UTF-8, or what a byte order mark says, which is not part of the text. Raises UnicodeDecodeError."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding)
+    return data.decode()
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from guessahead.drafters import registry
 from guessahead.errors import ParameterError, PromptError, StateError
 from guessahead.options import GenerateOptions, OptionArguments, documented
 from guessahead.protocols import DrafterSettings
+from guessahead.text.messages import is_message
 from guessahead.types import Chunk, Generation, Int32, Request
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from guessahead.text.chat_template import ChatTemplate
     from guessahead.text.tokenizer import Tokenizer
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
 Progress = Callable[[int, int, str], None]
 DEFAULT_MODEL = "smollm2-135m"
@@ -168,6 +169,8 @@ class LanguageModel:
 
     def _prompt_ids(self, prompt: Prompt, options: GenerateOptions) -> Int32:
         messages: Sequence[Message]
+        if options.continue_last and not _are_messages(prompt):
+            raise ParameterError("continue_last needs chat messages, the last of them the assistant's")
         if isinstance(prompt, str):
             if options.raw:
                 return self._in_model(self.tokenizer.encode(prompt, special=True))
@@ -180,7 +183,7 @@ class LanguageModel:
             return self._checked_ids(prompt, options)
         if self.chat_template is None:
             raise ParameterError(f"model {self.name!r} has no chat template: use raw=True")
-        text = self.chat_template.render(messages, system=options.system)
+        text = self.chat_template.render(messages, system=options.system, continue_last=options.continue_last)
         return self._in_model(self.tokenizer.encode_chat(text))
 
     def _in_model(self, token_ids: list[int]) -> Int32:
@@ -230,7 +233,10 @@ class Session(LanguageModel):
 
 def _are_messages(prompt: object) -> TypeGuard[Sequence[Message]]:
     return (
-        isinstance(prompt, Sequence) and len(prompt) > 0 and all(isinstance(part, Mapping) for part in prompt)
+        isinstance(prompt, Sequence)
+        and not isinstance(prompt, str)
+        and len(prompt) > 0
+        and all(is_message(part) for part in prompt)
     )
 
 

@@ -47,6 +47,7 @@ class OptionArguments(SamplingArguments, total=False):
     stop: str | Sequence[str]
     system: str | None
     raw: bool
+    continue_last: bool
     logprobs: int | None
     trace: bool
 
@@ -71,6 +72,7 @@ class GenerateOptions(SamplingParams):
         token in them means that token, or the same text.
     system: system message for the chat template.
     raw: use the prompt as it is, without the chat template.
+    continue_last: continue the last chat message, which is the assistant's, instead of answering it.
     logprobs: report the log-probability of each token and of this many alternatives; None = report none.
     trace: record every step in `Generation.trace`.
     """
@@ -85,6 +87,7 @@ class GenerateOptions(SamplingParams):
     stop: str | Sequence[str] = ()
     system: str | None = None
     raw: bool = False
+    continue_last: bool = False
     logprobs: int | None = None
     trace: bool = False
 
@@ -121,7 +124,7 @@ class GenerateOptions(SamplingParams):
             raise ParameterError(f"acceptance must be {known}, not {self.acceptance!r}")
         if self.logprobs is not None:
             _whole_number("logprobs", self.logprobs, 0, vocab_size)
-        for name in ("raw", "trace"):
+        for name in ("raw", "continue_last", "trace"):
             if not isinstance(getattr(self, name), bool):
                 raise ParameterError(f"{name} must be True or False, not {getattr(self, name)!r}")
         for name in ("drafter", "system"):

@@ -130,6 +130,40 @@ def test_help_quit_and_what_is_unknown(chat: Chatting) -> None:
     assert "no finished answer" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("/etc/passwd has users", "/etc/passwd has users"),
+        ("/2 = 1?", "/2 = 1?"),
+        ("/ is division", "/ is division"),
+        (" /help me", "/help me"),
+        ("//help me", "/help me"),
+        ("//stats", "/stats"),
+        ("// a comment", "/ a comment"),
+        ("///", "//"),
+    ],
+)
+def test_a_message_may_begin_with_a_slash(
+    chat: Chatting, lm: ga.LanguageModel, line: str, message: str
+) -> None:
+    result = chat(line)
+    assert result.stdout.rstrip("\n") == lm.generate(message, max_tokens=12).text.rstrip("\n")
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("line", ["/etc is a folder", "/Stats", "/quit now"])
+def test_what_looks_like_a_command_says_how_to_send_it(chat: Chatting, line: str) -> None:
+    result = chat(line)
+    assert result.stdout == ""
+    assert f"unknown command {line.split()[0]}" in result.stderr
+    assert f"/{line} is a message" in result.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_the_message(tiny: TinyModel, chat: Chatting) -> None:
+    marked = run("chat", "-m", str(tiny.path), *LENGTH, stdin="\ufeffhello\n".encode())
+    assert marked.stdout == chat("hello").stdout
+
+
 def test_a_message_that_does_not_fit_is_dropped(chat: Chatting, lm: ga.LanguageModel) -> None:
     result = chat("fox " * 2000, "the quick brown fox")
     assert "context" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources
 from guessahead.drafters.model_base import PRECISIONS
 from guessahead.errors import ModelError, ParameterError
+from guessahead.models import lower_precision
 from guessahead.models.lower_precision import requantised
 from guessahead.runners.solo import SoloRunner
 from tests.support.fakes import TinyEngine
@@ -110,6 +112,33 @@ def test_a_precision_that_is_none_is_refused(tmp_path: Path, model: Path) -> Non
         lm.generate(
             PROMPT, raw=True, drafter="draft-model", draft_model=unfiled, drafter_options={"precision": "q4"}
         )
+
+
+def test_a_cache_that_takes_no_files(
+    cache: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that is there is used; else there is one for the time of loading."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    requantised(model, "Q4_1")
+
+    def guess(drafter: str) -> ga.Generation:
+        return ga.load(model, threads=1).generate(PROMPT, raw=True, max_tokens=30, drafter=drafter, gamma=2)
+
+    expected = [guess("self-q4"), guess("self-q8")]
+    (cache / next(name for name in os.listdir(cache) if "Q8_0" in name)).unlink()
+    monkeypatch.setattr(lower_precision, "_takes_files", lambda folder: False)
+    found = [guess("self-q4"), guess("self-q8")]
+    for one, other in zip(found, expected, strict=True):
+        assert one.token_ids == other.token_ids
+        assert one.stats.num_accepted == other.stats.num_accepted > 0
+    assert len(os.listdir(cache)) == 1
+    assert os.listdir(tmp_path / "temporary") == []
+
+
+def test_the_copy_of_a_file_with_a_long_name(cache: Path, model: Path) -> None:
+    long = model.rename(model.with_name("é" * 120 + ".gguf"))
+    assert requantised(long, "Q4_1").exists()
 
 
 def test_no_copy_no_drafter(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_nothing_is_remembered_unless_asked() -> None:
 
 def test_a_corpus_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "binary").write_bytes(b"\x89PNG\xff")
     for place, problem in (
         ("missing", "neither a file nor a folder"),
         ("empty", "neither a file nor a folder"),

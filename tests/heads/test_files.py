@@ -244,7 +244,7 @@ def test_the_command_line_refuses_in_one_line(tmp_path: Path, folder: Path) -> N
     assert (result.exit_code, result.stdout) == (2, "")
     one_line(result.stderr, "this model has no draft head", "`guessahead train`")
     (folder / WEIGHTS).write_bytes(b"")
-    damaged = (WEIGHTS, "not a file of weights")
+    damaged = (WEIGHTS, "not a safetensors file")
     for path, words in ((tmp_path / "nowhere", ("nowhere", "configuration of a head")), (folder, damaged)):
         result = run(*given, "-o", f"path={path}", PROMPT)
         assert (result.exit_code, result.stdout) == (2, "")

@@ -139,15 +139,6 @@ def test_a_limit_on_the_address_space_is_one_line(tmp_path: Path, monkeypatch: p
         load(path, threads=3)
 
 
-def test_a_control_group_leaves_its_limit_less_what_cannot_be_given_up(tmp_path: Path) -> None:
-    (tmp_path / "memory.max").write_text("5000\n")
-    (tmp_path / "memory.current").write_text("3000\n")
-    (tmp_path / "memory.stat").write_text("anon 1500\ninactive_file 1000\nactive_file 500\n")
-    assert memory._left(tmp_path) == 3500
-    (tmp_path / "memory.max").write_text("max\n")
-    assert memory._left(tmp_path) is None
-
-
 def test_context_bounds_the_cache(tmp_path: Path) -> None:
     path = tiny_gguf(tmp_path / "tiny.gguf").path
     assert needs_of(path, context=64).full_context * 16 == needs_of(path, context=1024).full_context

@@ -55,6 +55,12 @@ def letters(vocab_size: int, eos_ids: Sequence[int] = ()) -> FakeTokenizer:
 class FakeTemplate:
     """<role>content... and "<assistant>" at the end, in the alphabet of a byte tokenizer."""
 
-    def render(self, messages: Sequence[Any], system: str | None = None) -> str:
+    def render(
+        self, messages: Sequence[Any], system: str | None = None, *, continue_last: bool = False
+    ) -> str:
         head = f"<system>{system}" if system is not None else ""
-        return head + "".join(f"<{m['role']}>{m['content']}" for m in messages) + "<assistant>"
+        return (
+            head
+            + "".join(f"<{m['role']}>{m['content']}" for m in messages)
+            + ("" if continue_last else "<assistant>")
+        )

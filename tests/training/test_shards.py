@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import subprocess
@@ -106,6 +107,15 @@ def test_a_claim_that_nobody_holds_is_taken_over(tmp_path: Path, content: str) -
     assert list(store.fill(1, maker)) == [0]
     assert maker.made == [0]
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".safetensors"]
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(stream: object, kind: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert list(Store(tmp_path, "a model").fill(2, Maker())) == [0, 1]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".safetensors"] * 2
 
 
 @pytest.mark.parametrize("next_one", [True, False])

@@ -14,6 +14,7 @@ import click
 from guessahead.cli import measuring, options, streams
 from guessahead.cli.base import debug_option
 from guessahead.errors import ParameterError, PromptError
+from guessahead.files import read_text
 
 if TYPE_CHECKING:
     from guessahead.measure.formulas import Costs
@@ -109,7 +110,7 @@ def _read(files: Sequence[Path]) -> dict[str, str]:
         if str(path) in texts:
             raise ParameterError(f"{path} appears twice")
         try:
-            texts[str(path)] = path.read_text(encoding="utf-8")
+            texts[str(path)] = read_text(path)
         except OSError as error:
             raise PromptError(f"{path} cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import traceback
 import warnings
@@ -104,6 +105,8 @@ class Commands(click.Group):
         """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
         streams.prepare()
+        # numpy's library starts a thread for each core, and interrupts the process if it may not.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             with _warnings_as_lines():
                 # With standalone_mode off, click returns the code of `ctx.exit()`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -11,6 +12,7 @@ import click
 from guessahead.cli import options, streams
 from guessahead.cli.base import debug_option
 from guessahead.errors import InputError, ParameterError
+from guessahead.files import decode
 
 if TYPE_CHECKING:
     from guessahead.cli.show import Answer
@@ -26,7 +28,9 @@ _HELP: Final = {
     "/reset": "forget the conversation",
     "/help": "this list",
     "/quit": "leave (also Ctrl-D)",
+    "//...": "a message that begins with a slash: /...",
 }
+_COMMAND: Final = re.compile(r"/[A-Za-z]+(\s|$)")  # not /etc/passwd, nor a line that begins with a space
 
 
 def _chat_options(function: _Function) -> _Function:
@@ -42,9 +46,10 @@ def _chat_options(function: _Function) -> _Function:
 def command(**values: Any) -> None:
     """Talk with a model. Accepted guesses are coloured.
 
-    Lines that begin with a slash are commands: /help lists them. Ctrl-C ends an answer, Ctrl-D the
-    conversation. The conversation stays in the model's cache: each turn reads only the new text. If stdin is
-    not a terminal, each of its lines is a message, and the answers go to stdout.
+    A word after a slash is a command: /help lists them. A message that begins like one needs a second slash
+    before it. Ctrl-C ends an answer, Ctrl-D the conversation. The conversation stays in the model's cache:
+    each turn reads only the new text. If stdin is not a terminal, each of its lines is a message, and the
+    answers go to stdout.
     """
     streams.require("stdin")
     streams.require("stdout")
@@ -86,14 +91,14 @@ class Chat:
 
     def take(self, line: str) -> bool:
         """Handle a message or a command; returns False to leave."""
-        text = line.strip()
-        if text == "/quit":
-            return False
         try:
-            if text.startswith("/"):
+            text = options.argument_text(line, "the message").strip()
+            if text == "/quit":
+                return False
+            if _COMMAND.match(line):
                 self._command(text)
             elif text:
-                self._answer(text)
+                self._answer(text.removeprefix("/") if line.startswith("//") else text)
         except InputError as error:
             _tell(str(error))
         return True
@@ -101,7 +106,7 @@ class Chat:
     def _command(self, text: str) -> None:
         name, _, rest = text.partition(" ")
         if name not in self._commands:
-            raise ParameterError(f"unknown command {name}; /help lists the commands")
+            raise ParameterError(f"unknown command {name}; /help lists the commands, /{text} is a message")
         self._commands[name](rest.strip())
 
     def _answer(self, text: str) -> None:
@@ -182,7 +187,7 @@ def _lines() -> Iterator[str]:
     if not sys.stdin.isatty():
         for data in sys.stdin.buffer:
             try:
-                yield data.decode()
+                yield decode(data)
             except UnicodeDecodeError:
                 raise ParameterError("stdin is not UTF-8") from None
         return

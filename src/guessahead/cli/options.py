@@ -6,6 +6,7 @@ A value that was not given is None here; the library has the defaults, which the
 
 from __future__ import annotations
 
+import locale
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -15,6 +16,7 @@ import click
 
 from guessahead.cli import streams
 from guessahead.errors import ParameterError
+from guessahead.files import decode
 from guessahead.models.catalogue import DEFAULT_MODEL
 from guessahead.options import GenerateOptions
 
@@ -47,7 +49,15 @@ class Setting:
             settings |= {"is_flag": True, "default": None}
         else:
             settings |= {"type": self.kind, "multiple": self.many}
+            if self.kind is str:
+                settings["callback"] = self._decode
         return click.option(*flags, self.name, **settings)(function)
+
+    def _decode(self, context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        """Texts as they were meant, whatever the locale."""
+        if self.many:
+            return tuple(argument_text(each, parameter.opts[0]) for each in value)
+        return None if value is None else argument_text(value, parameter.opts[0])
 
     def _parse_pairs(
         self, context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
@@ -223,17 +233,34 @@ def generation_arguments(
 def read_prompt(prompt: str, *, raw: bool) -> str:
     """The prompt as given, or stdin for "-" (its last newline is removed unless raw)."""
     if prompt == "-":
-        data = streams.read_stdin()
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise ParameterError(f"the prompt on stdin is not UTF-8 (byte {error.start})") from None
+        text = _decoded(streams.read_stdin())
         return text if raw else text.removesuffix("\n").removesuffix("\r")
+    return argument_text(prompt, "the prompt")
+
+
+def argument_text(text: str, what: str) -> str:
+    """An argument, or a line of a terminal. It was decoded as the locale says; what failed is UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            try:
+                text = os.fsencode(text).decode()
+            except UnicodeError:
+                raise ParameterError(f"{what} is not UTF-8") from None
+    return text.removeprefix("\ufeff")
+
+
+def _decoded(data: bytes) -> str:
+    """A prompt from stdin: UTF-8, what its byte order mark says, or what the locale says."""
     try:
-        os.fsencode(prompt).decode()
-    except UnicodeError:
-        raise ParameterError("the prompt is not UTF-8") from None
-    return prompt
+        return decode(data)
+    except UnicodeDecodeError as error:
+        problem = ParameterError(f"the prompt on stdin is not UTF-8 (byte {error.start})")
+    try:
+        return data.decode(locale.getencoding())
+    except (UnicodeDecodeError, LookupError):
+        raise problem from None
 
 
 _DEFAULTS: Final = {field.name: field.default for field in fields(GenerateOptions)}

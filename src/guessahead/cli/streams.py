@@ -66,7 +66,7 @@ def prepare() -> None:
             os.set_blocking(number, True)  # else a slow reader is an error
     codecs.register_error(_SHOWN, _as_shown)
     if _is_ours(sys.stdin, 0):
-        sys.stdin = _text(io.BufferedReader(_Named(0, "r", "stdin")), sys.stdin, "strict")
+        sys.stdin = _text(io.BufferedReader(_Named(0, "r", "stdin")), sys.stdin, "surrogateescape")
     if _is_ours(sys.stdout, 1):
         sys.stdout = _text(io.BufferedWriter(_Named(1, "w", "stdout")), sys.stdout, _SHOWN)
     if _is_ours(sys.stderr, 2):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from guessahead.errors import ParameterError
+from guessahead.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +116,7 @@ def _read(facts: tuple[tuple[str, int, int], ...], tokenizer: Tokenizer) -> Suff
     automaton = _automaton()
     for number, (name, _, _) in enumerate(facts):
         try:
-            text = Path(name).read_text(encoding="utf-8")
+            text = read_text(Path(name))
         except UnicodeDecodeError:
             continue  # not text: an image, an archive
         except OSError as error:

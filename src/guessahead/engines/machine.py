@@ -8,12 +8,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from guessahead.engines import control_groups
+
 UNKNOWN: Final = "unknown"
 
 
 def usable_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of cores that this process may use.
+
+    A quota of time counts in whole cores: workers wait for each other, so one that is stopped stops all.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = control_groups.cpu_quota()
+    return cores if quota is None else max(1, min(cores, int(quota)))
 
 
 def cpu_model() -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
@@ -16,12 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save_file
 
 from guessahead.checkpoints.gguf.types import GGMLType
 from guessahead.errors import ModelError
-from guessahead.files import cache_dir, replacing
+from guessahead.files import cache_dir, map_file, replacing
 from guessahead.types import Float32, Int32
 
 VERSION: Final = 1
@@ -37,6 +38,7 @@ MATRICES: Final = (
     "lm_head",
 )
 NORMS: Final = ("input_layernorm", "hidden_norm", "post_attention_layernorm", "norm")
+_DTYPES: Final = {"U8": np.uint8, "F32": np.float32, "I32": np.int32}
 _LIMIT: Final = 1 << 20  # of every size
 
 
@@ -156,7 +158,7 @@ def find(fingerprint: str) -> HeadFiles | None:
     shipped = Path(str(resources.files("guessahead.data"))) / "heads"
     for place in (heads_dir(), shipped):
         folder = place / fingerprint
-        if (folder / "config.json").exists():
+        if os.path.exists(folder / "config.json"):  # unlike Path.exists, also where nothing may be read
             return HeadFiles.load(folder)
     return None
 
@@ -165,16 +167,19 @@ def _read_tensors(
     path: Path, wanted: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> dict[str, npt.NDArray[Any]]:
     """wanted: element type and shape of each tensor."""
+    parse: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
     try:
-        with safe_open(path, "numpy") as file:
-            present = set(file.keys())
-            for name, (kind, shape) in wanted.items():
-                part = file.get_slice(name) if name in present else None
-                if part is None or part.get_dtype() != kind or tuple(part.get_shape()) != shape:
-                    raise ModelError(f"{path}: tensor {name!r} is missing, or not {kind}{list(shape)}")
-            return {name: file.get_tensor(name) for name in wanted}
-    except (OSError, SafetensorError, ValueError) as error:
+        with map_file(path, "safetensors", 8) as mapped:
+            found = dict(parse(bytes(mapped)))
+    except (SafetensorError, ValueError) as error:
         raise ModelError(f"{path}: not a file of weights ({error})") from None
+    tensors = {}
+    for name, (kind, shape) in wanted.items():
+        part = found.get(name)
+        if part is None or part["dtype"] != kind or tuple(part["shape"]) != shape:
+            raise ModelError(f"{path}: tensor {name!r} is missing, or not {kind}{list(shape)}")
+        tensors[name] = np.frombuffer(part["data"], _DTYPES[kind]).reshape(shape)
+    return tensors
 
 
 def _read_config(path: Path) -> HeadConfig:

@@ -59,6 +59,9 @@ def _ask(name: str) -> str | None:
 
     # A thread, because looking up a host name can take longer than any timeout one can set for it.
     thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # a limit on threads
+        return f"it is not asked ({error})"
     thread.join(_PROBE_SECONDS)
     return result[0] if result else "it is not reachable"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from guessahead.checkpoints.gguf import GGMLType, GGUFFile
 from guessahead.errors import ModelError, ParameterError
-from guessahead.files import cache_dir
+from guessahead.files import cache_dir, check_writable
 from guessahead.models.convert import convert
 
 if TYPE_CHECKING:
@@ -34,25 +36,52 @@ def requantised(source: Path, kind: str) -> Path:
     A changed source (size or modification time) gets a new copy. Raises ModelError if the source cannot be
     converted or the cache cannot be written.
     """
+    copy = _place(source, kind)
+    if not copy.exists():
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ModelError(f"{source}: no copy at lower precision: {error.strerror}") from None
+        convert(source, copy, kind)
+    return copy
+
+
+def _place(source: Path, kind: str) -> Path:
+    """Where the cache keeps the copy."""
     try:
         facts = source.stat()
         identity = f"{source.resolve()}\0{facts.st_size}\0{facts.st_mtime_ns}\0{kind}"
-        folder = cache_dir() / "requantised"
-        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelError(f"{source}: no copy at lower precision: {error.strerror}") from None
     digest = hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]
-    copy = folder / f"{source.stem}-{kind}-{digest}.gguf"
-    if not copy.exists():
-        unfinished = copy.with_suffix(f".{os.getpid()}.part")
-        try:
-            convert(source, unfinished, kind)
-            os.replace(unfinished, copy)
-        except OSError as error:
-            raise ModelError(f"{copy}: cannot be written: {error.strerror}") from None
-        finally:
-            unfinished.unlink(missing_ok=True)
-    return copy
+    name = f"{source.stem[:40]}-{kind}-{digest}.gguf"  # of a long name, a part
+    return cache_dir() / "requantised" / name
+
+
+@contextlib.contextmanager
+def _copy(source: Path, kind: str) -> Iterator[Path]:
+    """The copy in the cache; a temporary one if the cache takes no files."""
+    kept = _place(source, kind)
+    if kept.exists() or _takes_files(kept.parent):
+        yield requantised(source, kind)
+        return
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="guessahead-")
+    except OSError as error:
+        raise ModelError(f"{source}: no copy at lower precision: {error.strerror or error}") from None
+    with folder as place:
+        copy = Path(place) / "copy.gguf"
+        convert(source, copy, kind)
+        yield copy
+
+
+def _takes_files(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_writable(folder / "new")
+    except OSError:
+        return False
+    return True
 
 
 class LowerPrecision:
@@ -66,9 +95,10 @@ class LowerPrecision:
         self._loaded: dict[str, Engine] = {}
 
     def at(self, kind: str) -> Engine:
-        """An engine of the same weights as `kind` ("Q4_1", "Q8_0"). Errors: as `requantised`."""
+        """An engine of the same weights as `kind` ("Q4_1", "Q8_0"). Raises ModelError if none can be made."""
         if kind not in self._loaded:
-            self._loaded[kind] = self._load(requantised(self._source, kind))
+            with _copy(self._source, kind) as copy:
+                self._loaded[kind] = self._load(copy)
         return self._loaded[kind]
 
     def below(self, kind: str) -> Engine:

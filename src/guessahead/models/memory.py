@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from guessahead.engines import control_groups
 from guessahead.errors import ModelError
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 _MEMINFO: Final = Path("/proc/meminfo")
 
 
@@ -43,7 +43,7 @@ def available() -> int | None:
 
     File caches count as free. The limit is that of the machine, or of the control group if that is less.
     """
-    found = [each for each in (_machine(), *_groups()) if each is not None]
+    found = [each for each in (_machine(), control_groups.memory_left()) if each is not None]
     return min(found) if found else None
 
 
@@ -77,31 +77,4 @@ def _machine() -> int | None:
         for line in _MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
-    return None
-
-
-def _groups() -> list[int]:
-    """Bytes that each control group of this process leaves (version 2)."""
-    found = []
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        own = next((line[3:].lstrip("/") for line in lines if line.startswith("0::")), "")
-        group = _CGROUPS / own
-        for folder in (group, *group.parents):
-            if (folder / "memory.max").exists() and (left := _left(folder)) is not None:
-                found.append(left)
-    return found
-
-
-def _left(folder: Path) -> int | None:
-    """The limit of a control group less its usage, which excludes file caches (they can be dropped)."""
-    with contextlib.suppress(OSError, ValueError):
-        limit = (folder / "memory.max").read_text().strip()
-        if limit == "max":
-            return None
-        used = int((folder / "memory.current").read_text())
-        facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return max(
-            0, int(limit) - used + int(facts.get("inactive_file", 0)) + int(facts.get("active_file", 0))
-        )
     return None

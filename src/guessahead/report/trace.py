@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from guessahead.errors import ParameterError
+from guessahead.files import read_text
 
 if TYPE_CHECKING:
     from guessahead.measure.bench.comparison import Comparison
@@ -132,7 +133,7 @@ def trace_document(
 def read_trace(path: Path) -> Trace:
     """The trace in a file. Raises ParameterError, in one line, for anything else."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_text(path))
     except OSError as error:
         raise ParameterError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import tokenizers
 
 from guessahead.errors import ModelError, TokenizerError
-from guessahead.files import parse_json, read_bytes, read_json
+from guessahead.files import decode, parse_json, read_bytes, read_json
 from guessahead.text.chat_template import ChatTemplate
 from guessahead.text.sentencepiece import SPACE
 from guessahead.text.tokenizer import Splitter, Tokenizer, checked_text
@@ -178,7 +178,11 @@ def _configured_ends(folder: Path) -> set[int]:
 
 def _template(folder: Path, settings: Mapping[str, Any]) -> str | None:
     if _has(folder, "chat_template.jinja"):
-        return read_bytes(folder / "chat_template.jinja").decode(errors="replace")
+        source = read_bytes(folder / "chat_template.jinja")
+        try:
+            return decode(source)
+        except UnicodeDecodeError:
+            raise ModelError(f"{folder / 'chat_template.jinja'}: not a text in UTF-8") from None
     value = settings.get("chat_template")
     if isinstance(value, list):  # several, by name
         named = [each for each in value if isinstance(each, dict) and each.get("name") == "default"]

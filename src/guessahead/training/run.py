@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from guessahead.errors import ModelError, ParameterError
+from guessahead.files import read_text
 from guessahead.heads.files import whole
 from guessahead.runners.solo import solo
 from guessahead.training.batch import Text, Writing, WritingRequest, write
@@ -84,7 +85,7 @@ def read_files(lm: LanguageModel, target: Target, folder: Path, files: Sequence[
     paths = []
     for file in files:
         try:
-            text = file.read_text("utf-8")
+            text = read_text(file)
         except (OSError, UnicodeDecodeError) as error:
             raise ParameterError(f"{file}: not a text file ({error})") from None
         ids = np.array(lm.tokenizer.encode(text), np.int32)

@@ -6,6 +6,7 @@ together, and an interrupted run loses at most one shard.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import IO, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from guessahead.errors import ModelError
@@ -74,7 +75,7 @@ class Store:
         """All finished shards, by number. Raises ModelError if one is of another origin."""
         paths = sorted(self._folder.glob("shard-*.safetensors"))
         for path in paths:
-            with safe_open(path, "numpy") as file:
+            with _opened(path) as file:
                 if (file.metadata() or {}).get("origin") != self._stamp:
                     raise ModelError(f"{path} was made with another model or other layers; use a new folder")
         return paths
@@ -93,7 +94,7 @@ class Store:
                         if not path.exists():
                             self._save(Shard.of(make(number)), path)
                     finally:
-                        claim.unlink()
+                        claim.unlink(missing_ok=True)
             if path.exists():
                 yield number
 
@@ -114,10 +115,20 @@ class Store:
 
 def read(path: Path) -> Shard:
     """Open a shard; its hidden states stay on disk until they are read."""
-    with safe_open(path, "numpy") as file:
+    with _opened(path) as file:
         starts, token_ids, answer = (file.get_tensor(name) for name in ("starts", "token_ids", "answer"))
         hidden = file.get_slice("hidden")
     return Shard(starts, token_ids, answer.astype(np.bool_), hidden)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """An open file of tensors. Raises ModelError if it is damaged, or its file system has no mappings."""
+    try:
+        with safe_open(path, "numpy") as file:
+            yield file
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path}: cannot be read: {error}") from None
 
 
 def _claim(path: Path) -> IO[str] | None:
@@ -133,6 +144,8 @@ def _claim(path: Path) -> IO[str] | None:
         except BlockingIOError:
             stream.close()
             return None
+        except OSError:  # a file system without locks: two processes may then make the same shard
+            return stream
         if _is_at(stream, path):
             return stream
         stream.close()  # its holder has removed it meanwhile; the next claim is another file

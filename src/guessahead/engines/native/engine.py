@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from guessahead.engines.native.head_host import HeadHost, fingerprint
 from guessahead.engines.native.jobs import Job, check, check_all, output_of
 from guessahead.engines.native.needs import Needs, memory_needs
 from guessahead.engines.native.sequence import NativeSequence
-from guessahead.errors import ModelError, ParameterError
+from guessahead.errors import ModelError, ModelWarning, ParameterError
 from guessahead.protocols import EngineInfo, PassOutput, Rows
 
 MAX_ROWS = 64
@@ -69,6 +70,10 @@ class NativeEngine:
             raise ParameterError(f"context is {context}; this model allows 1 to {config.context_length}")
         context = config.context_length if context is None else context
         pool = _native.Pool(threads)
+        if pool.size < threads:
+            line = f"the system lets this process start only {pool.size} of {threads} worker threads"
+            warnings.warn(line, ModelWarning, stacklevel=2)
+            threads = pool.size
         try:
             built = ARCHITECTURES[config.architecture](
                 checkpoint,

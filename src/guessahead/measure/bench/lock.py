@@ -6,9 +6,9 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from typing import Final
+from pathlib import Path
+from typing import Final, TextIO
 
-from guessahead.errors import InputError
 from guessahead.files import cache_dir
 
 _FILE: Final = "timing.lock"
@@ -18,24 +18,30 @@ _FILE: Final = "timing.lock"
 def alone(tell: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of all timing runs of this user (a file in the user cache); wait for it if necessary.
 
-    tell: called with one line if another run holds it. The lock ends with its process, also a killed one. A
-        process must not take it twice: it would wait for itself.
+    tell: called with one line if another run holds it, or if the cache cannot have it: then nobody waits.
+    The lock ends with its process, also a killed one. A process must not take it twice: it would wait for
+    itself.
     """
     path = cache_dir() / _FILE
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
-    with stream:
+    with contextlib.ExitStack() as opened:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.seek(0)
-            holder = stream.read().strip() or "unknown"
-            tell(f"another timing run (process {holder}) holds {path}: waiting for it to end")
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _take(opened.enter_context(path.open("a+", encoding="utf-8", buffering=1)), path, tell)
+        except OSError as error:  # a cache that is read-only, or has no locks
+            tell(f"no lock: another timing run would not wait for this one ({path}: {error.strerror})")
+        yield
+
+
+def _take(stream: TextIO, path: Path, tell: Callable[[str], None]) -> None:
+    """Lock the file and write down who holds it. Raises OSError."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.seek(0)
+        holder = stream.read().strip() or "unknown"
+        tell(f"another timing run (process {holder}) holds {path}: waiting for it to end")
+        fcntl.flock(stream, fcntl.LOCK_EX)
+    with contextlib.suppress(OSError):  # a full disk; only a note
         stream.truncate(0)
         stream.write(str(os.getpid()))
         stream.flush()
-        yield

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guessahead.errors import ParameterError, PromptError
+from guessahead.files import read_text
 
 _KEYS: Final = ("id", "category", "prompt")
 
@@ -32,7 +33,7 @@ def default_tasks() -> list[Task]:
 def read_tasks(path: Path) -> list[Task]:
     """The prompts of a file. Raises PromptError with file and line for anything else."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"{path} cannot be read: {error}") from None
     return _parse(text, str(path))
@@ -51,10 +52,10 @@ def select(tasks: Sequence[Task], wanted: Sequence[str]) -> list[Task]:
 
 def _parse(text: str, source: str) -> list[Task]:
     tasks: list[Task] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # splitlines would also split at U+2028
         if not line.strip():
             continue
-        task = _task(line)
+        task = _task(line.removeprefix("\ufeff"))  # files with byte order marks may have been joined
         if task is None:
             raise PromptError(
                 f"{source}, line {number}: expected an object with the texts {', '.join(_KEYS)}"
