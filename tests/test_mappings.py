@@ -12,7 +12,7 @@ import pytest
 import guessahead as ga
 from guessahead import files
 from guessahead.errors import ModelError
-from tests.models.folders.making import write_folder
+from tests.checkpoints.folders.making import write_folder
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head
 

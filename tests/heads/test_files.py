@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,29 +17,11 @@ from guessahead.engines.native.head import NativeHead
 from guessahead.errors import ModelError
 from guessahead.heads.files import MATRICES, NORMS, HeadFiles
 from tests.cli.conftest import one_line, run
-from tests.fuzz.mutate import mutate_bytes, mutate_json
 from tests.support.tiny import NUM_TOKENS, tiny_gguf
 from tests.support.tiny_head import tiny_head
 
 WEIGHTS = "model.safetensors"
 PROMPT = "the quick brown fox"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GUESSAHEAD_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory: pytest.TempPathFactory) -> ga.LanguageModel:
-    return ga.load(tiny_gguf(tmp_path_factory.mktemp("model") / "m.gguf").path, threads=1)
-
-
-@pytest.fixture
-def folder(lm: ga.LanguageModel, tmp_path: Path) -> Path:
-    tiny_head(lm.runner.engine, "Q8_0", {"lm_head": "Q4_1", "fc": "F16"}).save(tmp_path / "head")  # type: ignore[arg-type]
-    return tmp_path / "head"
 
 
 def refused(folder: Path, *words: str) -> None:
@@ -249,54 +230,3 @@ def test_the_command_line_refuses_in_one_line(tmp_path: Path, folder: Path) -> N
         result = run(*given, "-o", f"path={path}", PROMPT)
         assert (result.exit_code, result.stdout) == (2, "")
         one_line(result.stderr, *words)
-
-
-@pytest.mark.filterwarnings("ignore:the draft head computes numbers that are not finite")
-def test_mutations(lm: ga.LanguageModel, folder: Path) -> None:
-    """Refused in one line, or the text is plain's."""
-    originals = {name: (folder / name).read_bytes() for name in ("config.json", WEIGHTS)}
-    length = 8 + int.from_bytes(originals[WEIGHTS][:8], "little")
-    plain = lm.generate(PROMPT, max_tokens=4, raw=True, drafter="none").token_ids
-    outcomes = {True: 0, False: 0}
-    for number in range(90):
-        rng = random.Random(number)
-        for name, data in originals.items():
-            (folder / name).write_bytes(data)
-        if number % 3 == 0:
-            (folder / "config.json").write_bytes(mutate_json(originals["config.json"].decode(), rng))
-        else:
-            part = length if number % 3 == 1 else len(originals[WEIGHTS])
-            (folder / WEIGHTS).write_bytes(mutate_bytes(originals[WEIGHTS], rng, part))
-        lm.runner._heads.clear()
-        try:
-            options = {"path": str(folder)}
-            ours = lm.generate(
-                PROMPT, max_tokens=4, raw=True, drafter="head", drafter_options=options, gamma=2
-            )
-            works, problem = ours.token_ids == plain, ""
-        except ModelError as error:
-            works, problem = False, str(error)
-        assert works or problem
-        assert "\n" not in problem
-        outcomes[works] += 1
-    assert min(outcomes.values()) > 10
-
-
-@pytest.mark.filterwarnings("ignore:the draft head computes numbers that are not finite")
-def test_weights_of_noise(lm: ga.LanguageModel, folder: Path) -> None:
-    """Scales that are not numbers, infinite, or huge."""
-    files = HeadFiles.load(folder)
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        noise = {name: rng.integers(0, 256, data.shape, np.uint8) for name, data in files.matrices.items()}
-        replace(files, matrices=noise).save(folder)
-        for settings in ({}, {"temperature": 0.9, "seed": 1}):
-            texts = [
-                lm.generate(PROMPT, max_tokens=12, raw=True, gamma=3, **settings, **drafter).token_ids  # type: ignore[arg-type]
-                for drafter in (
-                    {"drafter": "none"},
-                    {"drafter": "head", "drafter_options": {"path": str(folder)}},
-                )
-            ]
-            assert texts[0] == texts[1]
-        lm.runner._heads.clear()
