@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 import click
 
 from benchmarks.peers.base import NotInstalledError, Peer
-from benchmarks.peers.common import common_options, finish, markdown, say, tell
+from benchmarks.peers.common import common_options, finish, markdown, say, show_progress
 from benchmarks.peers.measure import best, measure, summaries
 from guessahead.errors import InputError
 from guessahead.measure.bench.lock import alone
@@ -53,7 +53,7 @@ def main(model: str, threads: int, json_file: IO[str] | None, **values: Any) -> 
                 lambda task: _prompt_ids(lm, task),
                 num_tokens=values["max_tokens"],
                 num_rounds=values["repeat"],
-                tell=tell,
+                progress=show_progress,
             )
     except InputError as error:
         raise click.ClickException(str(error)) from None
@@ -101,7 +101,7 @@ def _start(
     for name in wanted:
         if name in makers:
             try:
-                tell(f"starting {name}")
+                show_progress(f"starting {name}")
                 peers.append(makers[name]())
             except NotInstalledError as missing:
                 say(f"{name} left out: it needs {missing}")

@@ -33,7 +33,7 @@ def common_options(function: _Function) -> _Function:
     return function
 
 
-def tell(line: str) -> None:
+def show_progress(line: str) -> None:
     """How far it is, on a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{line}", nl=False, err=True)

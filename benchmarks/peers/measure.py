@@ -36,7 +36,7 @@ class Result:
 
     @property
     def alpha(self) -> float | None:
-        """Accepted over drafted, which is all that the peers tell; None where they tell nothing."""
+        """Accepted over drafted, which is all that the peers report; None if they report nothing."""
         drafted = sum(answer.num_drafted or 0 for answer in self.answers)
         return sum(answer.num_accepted or 0 for answer in self.answers) / drafted if drafted else None
 
@@ -62,12 +62,12 @@ def measure(
     *,
     num_tokens: int,
     num_rounds: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> list[Result]:
     """Every mode is warmed up once; each round of a prompt begins with another mode."""
     every = [(peer, mode) for peer in peers for mode in peer.modes]
     for peer, mode in every:
-        tell(f"warming up {peer.name} {mode}")
+        progress(f"warming up {peer.name} {mode}")
         peer.generate(mode, prompt_ids(tasks[0]), 8)
     results = []
     for index, task in enumerate(tasks):
@@ -76,7 +76,7 @@ def measure(
         for turn in range(num_rounds):
             start = (turn * len(every)) // num_rounds
             for peer, mode in (*every[start:], *every[:start]):
-                tell(f"{index + 1}/{len(tasks)} {task.prompt_id}, round {turn + 1}: {peer.name} {mode}")
+                progress(f"{index + 1}/{len(tasks)} {task.prompt_id}, round {turn + 1}: {peer.name} {mode}")
                 found[peer.name, mode].append(peer.generate(mode, ids, num_tokens))
         results += [
             Result(task, peer.name, mode, found[peer.name, mode], found[peer.name, peer.modes[0]])

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 import click
 
 from benchmarks.peers.base import NotInstalledError
-from benchmarks.peers.common import common_options, finish, markdown, say, tell
+from benchmarks.peers.common import common_options, finish, markdown, say, show_progress
 from benchmarks.peers.llama_binaries import LlamaBinaries
 from guessahead.errors import InputError
 from guessahead.measure.bench.lock import alone
@@ -78,10 +78,10 @@ def _measure(
     path = str(resolve(model))
     shared = ["-m", path, "-t", str(threads)]
     for turn in range(values["repeat"]):
-        tell(f"round {turn + 1}: ours")
+        show_progress(f"round {turn + 1}: ours")
         _sample_ours(times, context, rows, samples["ours"])
         samples["ours"][0].append(time_prompt(lm, prompt, 1)["ms"])
-        tell(f"round {turn + 1}: llama.cpp")
+        show_progress(f"round {turn + 1}: llama.cpp")
         listed = ",".join(map(str, rows))
         for m, ms in _bench(
             binaries, [*shared, "-p", listed, "-n", "0", "-d", str(context), "-r", "5"]

@@ -60,8 +60,8 @@ def trace(*arguments: Any, **more: Any) -> Trace:
 def _step(step: Made) -> dict[str, Any]:
     num_guesses = len(step.guesses)
     parents = list(range(-1, num_guesses - 1)) if step.parents is None else list(step.parents)
-    guessers = list(step.origins or ["looker"] * num_guesses)
-    origins = [guessers[node] for node in step.path] + ["target"] * (len(step.emitted) - len(step.path))
+    drafters = list(step.origins or ["looker"] * num_guesses)
+    origins = [drafters[node] for node in step.path] + ["target"] * (len(step.emitted) - len(step.path))
     return {
         "draft": {
             "token_ids": list(step.guesses),

@@ -105,7 +105,7 @@ def test_the_table_of_steps_is_made_when_it_is_opened(open_page: OpenPage) -> No
     assert cells == ["2", '" quick" " brown" " dog"', '" quick" " brown" " fox"', "2", "correction", "10.0"]
 
 
-def test_guessers_differ_in_underline_and_not_only_in_colour(open_page: OpenPage) -> None:
+def test_drafters_differ_in_underline_and_not_only_in_colour(open_page: OpenPage) -> None:
     page = open_page(story())
     lines = {
         name: (

@@ -105,7 +105,7 @@ def test_a_character_of_several_tokens_belongs_to_the_last() -> None:
     assert spell(made, 1) == "‹f0 9f›"
 
 
-def test_more_guessers_than_styles() -> None:
+def test_more_drafters_than_styles() -> None:
     names = [f"g{index}" for index in range(7)]
     assert {style_of(name, names) for name in names} == {"g0", "g1", "g2", "g3", "g4"}
     assert style_of("target", names) == "m"

@@ -15,7 +15,7 @@ from guessahead.cli.bench_common import (
     names,
     num_threads,
     peak_meter,
-    tell,
+    show_progress,
     timing,
     write,
 )
@@ -113,7 +113,9 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
     with timing():
         meter = peak_meter(lm.info.isa, num_threads(values))
         times = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
-        report = drafters.run(lm, tasks, variants, num_rounds=values["repeat"], tell=tell, sampled=sampled)
+        report = drafters.run(
+            lm, tasks, variants, num_rounds=values["repeat"], progress=show_progress, sampled=sampled
+        )
         meter.measure()
     passes = [{"rows": m, "ms": times.seconds(at, m) * 1e3, "v": times.v(at, m)} for m in times.rows]
     return {

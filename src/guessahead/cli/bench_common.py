@@ -85,7 +85,7 @@ def timing() -> Iterator[None]:
         click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def tell(line: str) -> None:
+def show_progress(line: str) -> None:
     """Show progress: one line that replaces the last one; nothing if stderr is not a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{line}", nl=False, err=True)

@@ -13,7 +13,7 @@ from guessahead.cli.bench_common import (
     num_threads,
     numbers,
     shapes,
-    tell,
+    show_progress,
     timing,
     write,
 )
@@ -63,7 +63,7 @@ def command(isa: str | None, json_file: Output, **values: Any) -> None:
             shapes=values["shapes"],
             rows=values["rows"],
             num_rounds=values["repeat"],
-            tell=tell,
+            progress=show_progress,
         )
     print_kernels(document)
     write(document, isa, threads, json_file)

@@ -152,7 +152,7 @@ def _writing(wanted: int) -> Callable[[int], None]:
     """A callback that shows the progress of writing."""
     began, told = perf_counter(), -_TELL
 
-    def tell(tokens: int) -> None:
+    def show(tokens: int) -> None:
         nonlocal told
         seconds = perf_counter() - began
         if seconds - told < _TELL and tokens < wanted:
@@ -161,7 +161,7 @@ def _writing(wanted: int) -> Callable[[int], None]:
         left = seconds / tokens * max(wanted - tokens, 0)
         _say(f"written {min(tokens, wanted):,} of {wanted:,} tokens, {_minutes(left)} left")
 
-    return tell
+    return show
 
 
 def _shown(progress: Progress, left: float) -> str:

@@ -29,7 +29,7 @@ def render(traces: Sequence[Trace]) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     names = ", ".join(trace.name for trace in traces)
-    known = tokens.guessers(traces)
+    known = tokens.drafters_of(traces)
     sections = "".join(_section(trace, index, known) for index, trace in enumerate(traces))
     data = _embedded([_data(trace) for trace in traces])
     return (
@@ -88,7 +88,7 @@ def _data(trace: Trace) -> dict[str, Any]:
     """The data of the script: names, texts by token number, and the steps. See `expand` in script.js."""
     used = sorted({token for step in trace.steps for token in (*step.guesses, *step.token_ids)})
     number = {token: index for index, token in enumerate(used)}
-    names = [tokens.TARGET, *tokens.guessers([trace])]
+    names = [tokens.TARGET, *tokens.drafters_of([trace])]
     names += [name for name in sorted({o for step in trace.steps for o in step.origins}) if name not in names]
     return {
         "name": trace.name,
@@ -99,7 +99,7 @@ def _data(trace: Trace) -> dict[str, Any]:
 
 
 def _step(step: Step, number: dict[int, int], names: list[str]) -> list[Any]:
-    """[kind, emitted, guesses, parents, path, guessers, milliseconds, confidence, reasons]; see script.js.
+    """[kind, emitted, guesses, parents, path, drafters, milliseconds, confidence, reasons]; see script.js.
 
     parents: 0 for a chain. confidence: 0 for none.
     """
@@ -110,7 +110,7 @@ def _step(step: Step, number: dict[int, int], names: list[str]) -> list[Any]:
         [number[token] for token in step.guesses],
         0 if is_chain else list(step.parents),
         list(step.path),
-        [names.index(name) for name in step.guessers],
+        [names.index(name) for name in step.drafters],
         [round(1e3 * part, 3) for part in (step.seconds.propose, step.seconds.forward, step.seconds.rest)],
         0 if step.confidence is None else [round(each, 2) for each in step.confidence],
         "; ".join(step.reasons),

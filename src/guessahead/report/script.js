@@ -11,8 +11,8 @@
     let end = 0;
     let emitted = 0;
     trace.steps = trace.steps.map((packed, index) => {
-      const [kind, tokens, guesses, parents, path, guessers, times, sure, reasons] = packed;
-      const step = { kind, tokens, guesses, path, guessers, times, sure, reasons, start: end, first: emitted };
+      const [kind, tokens, guesses, parents, path, drafters, times, confidence, reasons] = packed;
+      const step = { kind, tokens, guesses, path, drafters, times, confidence, reasons, start: end, first: emitted };
       step.parents = parents || guesses.map((_, node) => node - 1);
       step.milliseconds = times[0] + times[1] + times[2];
       emitted += tokens.length;
@@ -66,11 +66,11 @@
       const line = element("p");
       const nodes = [];
       for (let node = leaf; node >= 0; node = step.parents[node]) nodes.unshift(node);
-      line.append(`${trace.names[step.guessers[leaf]]} guessed: `);
+      line.append(`${trace.names[step.drafters[leaf]]} guessed: `);
       nodes.forEach((node) => line.append(chip(trace, step.guesses[node], state(step, node))));
-      if (step.sure) {
-        const certain = nodes.map((node) => Math.round(100 * step.sure[node])).join(", ");
-        line.append(element("small", "", `sure to ${certain} %`));
+      if (step.confidence) {
+        const percent = nodes.map((node) => Math.round(100 * step.confidence[node])).join(", ");
+        line.append(element("small", "", `probability ${percent} %`));
       }
       lines.push(line);
     });
@@ -80,7 +80,7 @@
   const endings = {
     plain: "nothing was guessed",
     correction: "a guess was wrong, and the model's own token took its place",
-    bonus: "all guesses were right, and the model's next token came on top",
+    bonus: "all guesses were right, and the model's next token was added",
     cut: "the text ended within the guesses",
   };
 
@@ -91,9 +91,9 @@
     head.append(chip(trace, step.tokens[index], ""));
     head.append(` token ${step.first + index + 1} of ${trace.emitted}, `);
     let origin = "the model's own";
-    if (accepted) origin = `guessed by ${trace.names[step.guessers[step.path[index]]]}`;
+    if (accepted) origin = `guessed by ${trace.names[step.drafters[step.path[index]]]}`;
     else if (step.kind === "correction") origin = "the model's own, in place of a wrong guess";
-    else if (step.kind === "bonus") origin = "the model's own, on top of right guesses";
+    else if (step.kind === "bonus") origin = "the model's own, after guesses that were all right";
     head.append(element("strong", "", origin));
     const [propose, forward, rest] = step.times.map((time) => time.toFixed(1));
     const spent = `${step.milliseconds.toFixed(1)} ms: guessing ${propose}, checking ${forward}, rest ${rest}`;

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from guessahead.report.tokens import TARGET, guessers, style_of
+from guessahead.report.tokens import TARGET, drafters_of, style_of
 from guessahead.report.trace import Trace
 
 _DASH = "–"
@@ -33,7 +33,7 @@ def legend(trace: Trace, known: Sequence[str]) -> str:
     entries = [_swatch("m", "the model itself", origins.count(TARGET))]
     entries += [
         _swatch(style_of(name, known), f"guessed by {name}", origins.count(name))
-        for name in guessers([trace])
+        for name in drafters_of([trace])
     ]
     num_corrections = sum(step.kind == "correction" for step in trace.steps)
     if num_corrections:

@@ -61,11 +61,11 @@ def shown_tokens(trace: Trace, token_ids: Sequence[int]) -> Iterator[Shown]:
             yield Shown(visible(decoder.decode(trace.pieces[token_id])), False)
 
 
-def guessers(traces: Sequence[Trace]) -> list[str]:
+def drafters_of(traces: Sequence[Trace]) -> list[str]:
     """All drafters with accepted or rejected guesses, in order of appearance; the index decides the style."""
     names: dict[str, None] = {}
     for step in (step for trace in traces for step in trace.steps):
-        names |= dict.fromkeys(step.guessers)
+        names |= dict.fromkeys(step.drafters)
         names |= dict.fromkeys(origin for origin in step.origins if origin != TARGET)
     return list(names)
 

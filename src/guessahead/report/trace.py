@@ -49,7 +49,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. guesses, parents, guessers, confidence: of the draft, node by node (parent -1: the text).
+    """One step. guesses, parents, drafters, confidence: of the draft, node by node (parent -1: the text).
 
     path: accepted nodes. token_ids, origins: the emitted tokens, and the drafter of each.
     num_committed_rows: rows of the pass that were not guesses.
@@ -58,7 +58,7 @@ class Step:
 
     guesses: tuple[int, ...]
     parents: tuple[int, ...]
-    guessers: tuple[str, ...]
+    drafters: tuple[str, ...]
     confidence: tuple[float, ...] | None
     path: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -224,7 +224,7 @@ class _Reader:
         step = Step(
             guesses=guesses,
             parents=self.items(draft, "parents", int),
-            guessers=self._list_or(draft, "origins", str, (drafter,) * len(guesses)),
+            drafters=self._list_or(draft, "origins", str, (drafter,) * len(guesses)),
             confidence=None if draft.get("confidence") is None else self.items(draft, "confidence", float),
             path=self.items(value, "path", int),
             token_ids=self.items(value, "token_ids", int),
@@ -250,7 +250,7 @@ class _Reader:
             step.kind in KINDS
             and step.token_ids
             and len(step.origins) == len(step.token_ids)
-            and num_guesses == len(step.parents) == len(step.guessers)
+            and num_guesses == len(step.parents) == len(step.drafters)
             and all(-1 <= parent < node for node, parent in enumerate(step.parents))
             and all(0 <= node < num_guesses for node in step.path)
             and (step.confidence is None or len(step.confidence) == num_guesses)

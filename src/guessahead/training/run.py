@@ -62,9 +62,9 @@ def captured(target: Target) -> tuple[int, ...]:
 
 
 def write_chats(
-    lm: LanguageModel, target: Target, store: Store, num_tokens: int, tell: Callable[[int], None]
+    lm: LanguageModel, target: Target, store: Store, num_tokens: int, progress: Callable[[int], None]
 ) -> list[Path]:
-    """Shards of chats with at least this many tokens, existing ones included. tell: tokens so far."""
+    """Shards of chats with at least this many tokens, existing ones included. progress: tokens so far."""
     frame = Frame.of(lm.chat_template, lm.tokenizer)
     layers, paths, total = captured(target), [], 0
 
@@ -74,7 +74,7 @@ def write_chats(
     for number in store.fill(1 << 20, make):
         paths.append(store.path(number))
         total += len(read(store.path(number)).token_ids)
-        tell(total)
+        progress(total)
         if total >= num_tokens:
             break
     return paths

@@ -106,7 +106,7 @@ def test_real_times_are_positive(monkeypatch: pytest.MonkeyPatch) -> None:
         shapes=[(256, 2048)],
         rows=[1],
         num_rounds=1,
-        tell=lambda line: None,
+        progress=lambda line: None,
     )
     [row] = document["rows"]
     assert 0 < row["ms"] < 1e3

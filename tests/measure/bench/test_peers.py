@@ -76,7 +76,7 @@ class FakePeer:
 
 
 def results(*peers: FakePeer) -> list[Any]:
-    return measure(peers, TASKS, lambda task: [1, 2], num_tokens=9, num_rounds=3, tell=lambda line: None)
+    return measure(peers, TASKS, lambda task: [1, 2], num_tokens=9, num_rounds=3, progress=lambda line: None)
 
 
 def test_ratios_and_identity() -> None:

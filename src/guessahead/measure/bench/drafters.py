@@ -277,7 +277,7 @@ def run(
     variants: Mapping[str, dict[str, Any]],
     *,
     num_rounds: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
     sampled: Collection[str] = (),
 ) -> Report:
     """All prompts. variants: drafter -> arguments of `LanguageModel.generate`; PLAIN is among them.
@@ -286,7 +286,7 @@ def run(
     """
     report = Report()
     for index, task in enumerate(tasks):
-        tell(f"{index + 1}/{len(tasks)} {task.prompt_id}")
+        progress(f"{index + 1}/{len(tasks)} {task.prompt_id}")
         results, null = run_task(lm, task, variants, num_rounds, sampled)
         report.results += results
         report.nulls.append(null)

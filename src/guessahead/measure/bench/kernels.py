@@ -93,7 +93,7 @@ def bench_kernels(
     shapes: Sequence[tuple[int, int]],
     rows: Sequence[int],
     num_rounds: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """The document, without provenance. The peaks are measured before, between and after the products."""
     meter, found = PeakMeter(pool, isa), []
@@ -103,7 +103,7 @@ def bench_kernels(
         raise ParameterError("rows must be at least 1")
     meter.measure()
     for index, case in enumerate(possible):
-        tell(f"{index + 1}/{len(possible)} {case.format} {case.k}x{case.n}")
+        progress(f"{index + 1}/{len(possible)} {case.format} {case.k}x{case.n}")
         matrix = case.pack(pool)
         seconds = _time(case, matrix, pool, isa, rows, num_rounds)
         exact = _bit_identical(case, matrix, pool, isa, rows)
