@@ -1,4 +1,4 @@
-// Checks of what a cache promises, for tests and for whoever is idle.
+// Checks of what a cache promises, for tests and for idle time.
 #pragma once
 #include <span>
 

@@ -17,8 +17,8 @@ constexpr int kMaxCounted = 24;
 
 // Append-only. Negative tokens separate texts: they lead nowhere, if each stands there once.
 //
-// A state stands for the passages that end at the same places, and knows how often they occurred. The state
-// of the longest passage that equals the end of the text and stood somewhere before is always at hand.
+// A state stands for the passages that end at the same places, and counts how often they occurred. The state
+// of the longest passage that equals the end of the text and stood somewhere before is kept up to date.
 //
 // Nothing here is locked. Several generations may read one automaton while another appends to it: Python
 // calls hold the GIL from end to end, and between two calls every state and place that was handed out stays

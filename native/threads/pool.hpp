@@ -50,7 +50,7 @@ class Pool : ForkAware {
   std::vector<std::thread> threads_;  // the workers but the caller; none yet in the child of a fork
 };
 
-// Hands out [0, total) one by one to whoever asks.
+// Hands out [0, total) one by one, to any thread.
 class Claims {
  public:
   Claims(std::atomic<int>& next, int total) : next_(next), total_(total) {}

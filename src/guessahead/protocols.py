@@ -113,7 +113,7 @@ class EngineInfo:
     identity: see `Identity`. device, dtype: where and in which number format products are computed. isa:
         instruction set of the kernels, "" = unknown. threads: worker threads.
     cost_key: everything except the model that the time of a pass depends on; "" = do not store times.
-    max_rollback: most tokens that `rollback` can forget; None = any number.
+    max_rollback: most tokens that `rollback` can remove; None = any number.
     takes_trees: whether tentative rows may branch.
     """
 

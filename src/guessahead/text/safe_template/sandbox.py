@@ -1,4 +1,4 @@
-"""A Jinja environment for chat templates from model files, which anybody may have written.
+"""A Jinja environment for chat templates from model files, which are not trusted.
 
 What a template can reach is limited by Jinja's immutable sandbox, set up as transformers does for chat
 templates (trim_blocks, lstrip_blocks, loop controls, tojson, raise_exception, strftime_now). How much it can
