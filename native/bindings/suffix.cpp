@@ -87,7 +87,7 @@ nb::object guess(SuffixLookup& self, nb::handle history, std::int64_t budget, do
   nb::object parents = nb::none();
   if (!found.is_chain) parents = nb::cast(ga::to_numpy(std::move(found.parents), {n}));
   return nb::make_tuple(ga::to_numpy(std::move(found.token_ids), {n}), parents,
-                        ga::to_numpy(std::move(found.confidence), {n}));
+                        ga::to_numpy(std::move(found.probabilities), {n}));
 }
 
 }  // namespace

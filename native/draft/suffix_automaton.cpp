@@ -235,16 +235,21 @@ Guesses SuffixLookup::grow(const SuffixAutomaton& automaton, Place place, std::s
   waiting_.clear();
   std::int64_t age = 0;
   std::int32_t node = -1;
-  double reach = 1.0;
+  double path_probability = 1.0;
   while (result.token_ids.size() < budget) {
     const SuffixAutomaton::Total total = automaton.ways(place, params_.branches, ways_);
     const std::size_t match = std::min<std::size_t>(total.length, params_.novelty.size() - 1);
     const double weight =
         static_cast<double>(total.occurrences) + static_cast<double>(total.ways) * params_.novelty[match];
     for (const SuffixAutomaton::Way& way : ways_) {
-      const double chance = way.count / weight;
-      if (reach * chance < least || way.token >= params_.vocab_size) continue;
-      waiting_.push_back({reach * chance, chance, ++age, node, way.token, {way.state, total.length + 1}});
+      const double probability = way.count / weight;
+      if (path_probability * probability < least || way.token >= params_.vocab_size) continue;
+      waiting_.push_back({path_probability * probability,
+                          probability,
+                          ++age,
+                          node,
+                          way.token,
+                          {way.state, total.length + 1}});
       std::push_heap(waiting_.begin(), waiting_.end());
     }
     if (waiting_.empty()) break;
@@ -253,11 +258,11 @@ Guesses SuffixLookup::grow(const SuffixAutomaton& automaton, Place place, std::s
     waiting_.pop_back();
     result.is_chain &= taken.parent == static_cast<std::int32_t>(result.token_ids.size()) - 1;
     node = static_cast<std::int32_t>(result.token_ids.size());
-    reach = taken.reach;
+    path_probability = taken.path_probability;
     place = taken.place;
     result.token_ids.push_back(taken.token);
     result.parents.push_back(taken.parent);
-    result.confidence.push_back(static_cast<float>(taken.chance));
+    result.probabilities.push_back(static_cast<float>(taken.probability));
   }
   return result;
 }

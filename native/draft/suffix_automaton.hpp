@@ -119,7 +119,7 @@ struct LookupParams {
 // A tree of guesses as in types.Draft, the likeliest path first; is_chain: each hangs under the one before.
 struct Guesses {
   std::vector<std::int32_t> token_ids, parents;
-  std::vector<float> confidence;
+  std::vector<float> probabilities;
   bool is_chain = true;
 };
 
@@ -128,19 +128,20 @@ class SuffixLookup {
  public:
   SuffixLookup(LookupParams params, const std::vector<std::shared_ptr<const SuffixAutomaton>>& others);
   // Takes in what is new of `history` (all tokens so far), and guesses at most `budget` tokens after it, none
-  // with a chance (all above it included) below `least`.
+  // with a probability (all above it included) below `least`.
   Guesses guess(std::span<const std::int32_t> history, std::size_t budget, double least);
 
  private:
-  // A guess that was not taken yet. reach: its chance with all above it.
+  // A guess that was not taken yet. path_probability: that it and all guesses above it are right.
   struct Waiting {
-    double reach, chance;
+    double path_probability, probability;
     std::int64_t age;
     std::int32_t parent, token;
     SuffixAutomaton::Place place;
 
     bool operator<(const Waiting& other) const {  // of equally likely ones, the oldest is the greatest
-      return reach != other.reach ? reach < other.reach : age > other.age;
+      return path_probability != other.path_probability ? path_probability < other.path_probability
+                                                        : age > other.age;
     }
   };
 
