@@ -53,13 +53,7 @@ class NativeEngine:
         """
         if threads is None:
             threads = min(usable_cores(), MAX_THREADS)
-        if not 1 <= threads <= MAX_THREADS:
-            raise ParameterError(f"threads is {threads}; it must be from 1 to {MAX_THREADS}")
-        if activations not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise ParameterError(f"activations is {activations!r}; it must be one of {known}")
-        if cache not in CACHES:
-            raise ParameterError(f"cache is {cache!r}; it must be one of {', '.join(CACHES)}")
+        _check_settings(threads, activations, cache)
         try:
             isa = _native.isa(isa or "")
         except ValueError as error:
@@ -69,11 +63,7 @@ class NativeEngine:
         if context is not None and not 1 <= context <= config.context_length:
             raise ParameterError(f"context is {context}; this model allows 1 to {config.context_length}")
         context = config.context_length if context is None else context
-        pool = _native.Pool(threads)
-        if pool.size < threads:
-            line = f"the system lets this process start only {pool.size} of {threads} worker threads"
-            warnings.warn(line, ModelWarning, stacklevel=2)
-            threads = pool.size
+        pool = _workers(threads)
         try:
             built = ARCHITECTURES[config.architecture](
                 checkpoint,
@@ -93,8 +83,8 @@ class NativeEngine:
             max_rows=MAX_ROWS,
             dtype=activations,
             isa=built.plan.isa,
-            threads=threads,
-            cost_key=f"{built.plan.isa} {threads} {activations}",
+            threads=pool.size,
+            cost_key=f"{built.plan.isa} {pool.size} {activations}",
         )
         head_host = HeadHost(
             fingerprint(config.architecture, config.num_layers, config.vocab_size, built.last_norm),
@@ -206,6 +196,25 @@ class NativeEngine:
             job.sequence.first_row = job.offset
             job.offset += size
             job.num_passes += 1
+
+
+def _check_settings(threads: int, activations: str, cache: str) -> None:
+    """Raise ParameterError for settings that no model can have."""
+    if not 1 <= threads <= MAX_THREADS:
+        raise ParameterError(f"threads is {threads}; it must be from 1 to {MAX_THREADS}")
+    if activations not in ACTIVATIONS:
+        raise ParameterError(f"activations is {activations!r}; it must be one of {', '.join(ACTIVATIONS)}")
+    if cache not in CACHES:
+        raise ParameterError(f"cache is {cache!r}; it must be one of {', '.join(CACHES)}")
+
+
+def _workers(wanted: int) -> _native.Pool:
+    """So many worker threads, or as many as the system allows, with a warning."""
+    pool = _native.Pool(wanted)
+    if pool.size < wanted:
+        line = f"the system lets this process start only {pool.size} of {wanted} worker threads"
+        warnings.warn(line, ModelWarning, stacklevel=3)
+    return pool
 
 
 def _name(path: Path) -> str:
