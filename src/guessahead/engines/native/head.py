@@ -146,56 +146,84 @@ def _pack(files: HeadFiles, pool: _native.Pool) -> dict[str, _native.Matrix]:
 
 def _describe(files: HeadFiles, matrices: dict[str, _native.Matrix], target: HeadHost) -> _native.Plan:
     """One decoder layer, EAGLE-3's: see `guessahead.training.network`."""
-    c, epsilon = files.config, files.config.norm_epsilon
-    plan = _native.Plan(
-        layers=1,
-        kv_heads=c.num_kv_heads,
-        head_dim=c.head_dim,
-        max_rows=MAX_ROWS,
-        context=target.context,
-        pool=target.pool,
-        isa=target.isa,
-    )
-    int8, width = target.int8, c.width
+    describing = _Describing(files, matrices, target)
+    embedded, state = describing.inputs()
+    describing.attention(embedded, state)
+    describing.feed_forward(state)
+    describing.outputs(state)
+    return describing.plan
 
-    def buffer(columns: int, *, quantised: bool = False, compact: bool = False) -> int:
-        return plan.buffer(columns, quantised and int8, compact)
 
-    def norm(name: str, source: int, destination: int, column: int = 0) -> None:
-        plan.rmsnorm(source, plan.vector(files.norms[name]), epsilon, destination, column)
+class _Describing:
+    """A plan in the making. embedded, state: buffers of the token's embedding, and of the hidden state."""
 
-    def product(name: str, destination: int, *, add: bool = False) -> _native.Product:
-        return _native.Product(matrices[name], destination, add=add)
+    def __init__(self, files: HeadFiles, matrices: dict[str, _native.Matrix], target: HeadHost) -> None:
+        self._files, self._matrices, self._target = files, matrices, target
+        self._config = c = files.config
+        self.plan = _native.Plan(
+            layers=1,
+            kv_heads=c.num_kv_heads,
+            head_dim=c.head_dim,
+            max_rows=MAX_ROWS,
+            context=target.context,
+            pool=target.pool,
+            isa=target.isa,
+        )
 
-    embedded, state = buffer(width), buffer(width)
-    plan.embed(target.embeddings, embedded)
-    fused_width = len(c.layers) * width
-    plan.when_given(fused_width)
-    hidden = buffer(fused_width, quantised=True)
-    plan.given(hidden)
-    plan.matmul(hidden, [product("fc", state)])
-    plan.when_given(width)
-    plan.given(state)
-    plan.when_given(0)
-    plan.tap(state)
-    both = buffer(2 * width, quantised=True)
-    norm("input_layernorm", embedded, both)
-    norm("hidden_norm", state, both, column=width)
-    query = buffer(c.num_heads * c.head_dim)
-    key, value = buffer(c.num_kv_heads * c.head_dim), buffer(c.num_kv_heads * c.head_dim)
-    plan.matmul(both, [product("q_proj", query), product("k_proj", key), product("v_proj", value)])
-    attended = buffer(c.num_heads * c.head_dim, quantised=True)
-    frequencies: Sequence[float] = rotation_frequencies(c.head_dim, c.rope_base)
-    plan.attention(0, query, key, value, attended, c.num_heads, frequencies, default_scale(c.head_dim))
-    plan.matmul(attended, [product("o_proj", state, add=True)])
-    normed = buffer(width, quantised=True)
-    norm("post_attention_layernorm", state, normed)
-    gate, up, gated = buffer(c.ffn_width), buffer(c.ffn_width), buffer(c.ffn_width, quantised=True)
-    plan.gated(normed, matrices["gate_proj"], matrices["up_proj"], gate, up, gated)
-    plan.matmul(gated, [product("down_proj", state, add=True)])
-    plan.tap(state)
-    last, logits = buffer(width, quantised=True, compact=True), buffer(c.vocab_size, compact=True)
-    norm("norm", state, last)
-    plan.matmul(last, [product("lm_head", logits)])
-    plan.logits(logits)
-    return plan
+    def _buffer(self, columns: int, *, quantised: bool = False, compact: bool = False) -> int:
+        return self.plan.buffer(columns, quantised and self._target.int8, compact)
+
+    def _norm(self, name: str, source: int, destination: int, column: int = 0) -> None:
+        vector = self.plan.vector(self._files.norms[name])
+        self.plan.rmsnorm(source, vector, self._config.norm_epsilon, destination, column)
+
+    def _product(self, name: str, destination: int, *, add: bool = False) -> _native.Product:
+        return _native.Product(self._matrices[name], destination, add=add)
+
+    def inputs(self) -> tuple[int, int]:
+        """The embedding of the token; the state from the target's hidden states, or from an earlier guess."""
+        plan, width = self.plan, self._config.width
+        embedded, state = self._buffer(width), self._buffer(width)
+        plan.embed(self._target.embeddings, embedded)
+        fused_width = len(self._config.layers) * width
+        plan.when_given(fused_width)
+        hidden = self._buffer(fused_width, quantised=True)
+        plan.given(hidden)
+        plan.matmul(hidden, [self._product("fc", state)])
+        plan.when_given(width)
+        plan.given(state)
+        plan.when_given(0)
+        plan.tap(state)
+        return embedded, state
+
+    def attention(self, embedded: int, state: int) -> None:
+        plan, c = self.plan, self._config
+        both = self._buffer(2 * c.width, quantised=True)
+        self._norm("input_layernorm", embedded, both)
+        self._norm("hidden_norm", state, both, column=c.width)
+        query = self._buffer(c.num_heads * c.head_dim)
+        key, value = (self._buffer(c.num_kv_heads * c.head_dim) for _ in range(2))
+        named = {"q_proj": query, "k_proj": key, "v_proj": value}
+        plan.matmul(both, [self._product(name, destination) for name, destination in named.items()])
+        attended = self._buffer(c.num_heads * c.head_dim, quantised=True)
+        frequencies: Sequence[float] = rotation_frequencies(c.head_dim, c.rope_base)
+        plan.attention(0, query, key, value, attended, c.num_heads, frequencies, default_scale(c.head_dim))
+        plan.matmul(attended, [self._product("o_proj", state, add=True)])
+
+    def feed_forward(self, state: int) -> None:
+        c = self._config
+        normed = self._buffer(c.width, quantised=True)
+        self._norm("post_attention_layernorm", state, normed)
+        gate, up = self._buffer(c.ffn_width), self._buffer(c.ffn_width)
+        gated = self._buffer(c.ffn_width, quantised=True)
+        self.plan.gated(normed, self._matrices["gate_proj"], self._matrices["up_proj"], gate, up, gated)
+        self.plan.matmul(gated, [self._product("down_proj", state, add=True)])
+        self.plan.tap(state)
+
+    def outputs(self, state: int) -> None:
+        c = self._config
+        last = self._buffer(c.width, quantised=True, compact=True)
+        logits = self._buffer(c.vocab_size, compact=True)
+        self._norm("norm", state, last)
+        self.plan.matmul(last, [self._product("lm_head", logits)])
+        self.plan.logits(logits)
