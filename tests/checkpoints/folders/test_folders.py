@@ -14,7 +14,7 @@ from guessahead.checkpoints.gguf import GGUFFile, NewTensor, dequantize, write_g
 from guessahead.model import LanguageModel
 from guessahead.protocols import Rows
 from guessahead.types import ChoiceContext, Float32, SamplingParams
-from tests.checkpoints.folders.making import write_folder
+from tests.checkpoints.folders.making import ARCHITECTURES, write_folder
 from tests.support.rewriting import rewrite
 from tests.support.rotations import LLAMA3, YARN
 from tests.support.tiny import TinyModel, tiny_gguf
@@ -34,7 +34,7 @@ def logits(model: LanguageModel) -> np.ndarray:
     return output.logits[len(ids) - 1]
 
 
-@pytest.mark.parametrize("arch", ["llama", "qwen2"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("format", "dtype", "shards", "tied"),
     [("F32", "float32", 1, False), ("F16", "float16", 3, False), ("F32", "float32", 2, True)],

@@ -11,6 +11,7 @@ import pytest
 
 from guessahead import load
 from guessahead.checkpoints.folders.config import FolderConfig
+from guessahead.checkpoints.folders.settings import FAMILIES
 from guessahead.errors import ModelError, ModelWarning
 from tests.checkpoints.folders.making import write_folder
 from tests.support.tiny import tiny_gguf
@@ -26,7 +27,6 @@ SMALL: dict[str, Any] = {
 }
 MISTRAL = {"architectures": ["MistralForCausalLM"]}
 QWEN2 = {"architectures": ["Qwen2ForCausalLM"]}
-CLASSES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
 
 
 def read(**changes: Any) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def test_a_longer_context_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_default_configurations(name: str) -> None:
     """What transformers writes of a configuration without arguments, and what it makes of an empty file."""
     transformers = pytest.importorskip("transformers")
