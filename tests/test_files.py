@@ -8,9 +8,10 @@ import stat
 import threading
 from pathlib import Path
 
+import platformdirs
 import pytest
 
-from guessahead.files import check_writable, replacing, write_whole
+from guessahead.files import cache_dir, check_writable, replacing, write_whole
 
 
 def test_a_file_is_written_and_written_again(tmp_path: Path) -> None:
@@ -129,3 +130,36 @@ def test_many_threads_write_one_file(tmp_path: Path) -> None:
     assert failed == []
     assert len(set(path.read_text())) == 1
     assert path.stat().st_size == 10_000
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_what_is_open_already_is_written_on(tmp_path: Path, name: str) -> None:
+    """As the file of `> file`: a new one in its place would lose what was written and what comes."""
+    path = tmp_path / "a"
+    with path.open("w") as stream:
+        stream.write("before ")
+        stream.flush()
+        opened = Path(name.format(stream.fileno()))
+        check_writable(opened)
+        write_whole(opened, "x")
+        stream.seek(0, os.SEEK_END)
+        stream.write(" after")
+    assert path.read_text() == "before x after"
+    reader, writer = os.pipe()
+    opened = Path(name.format(writer))
+    check_writable(opened)
+    write_whole(opened, "one ")
+    with replacing(opened) as direct:
+        direct.write_text("two")
+    os.close(writer)
+    with open(reader) as pipe:
+        assert pipe.read() == "one two"
+
+
+def test_a_user_without_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GUESSAHEAD_CACHE", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda _: "~/.cache/guessahead")
+    place = cache_dir()
+    assert place.is_absolute()
+    with pytest.raises(OSError, match="Not a directory"):
+        place.mkdir(parents=True, exist_ok=True)

@@ -238,6 +238,23 @@ def test_a_pipe_gets_the_file(
     assert pipe.is_fifo()
 
 
+def test_a_trace_to_stdout_keeps_the_answer(commands: dict[str, list[str]], tmp_path: Path) -> None:
+    """As a pipe, as a file, and as one that the shell has opened."""
+    answer = redirected(commands["generate"], "").stdout
+    path = tmp_path / "out"
+    for redirection in (
+        "--trace /dev/stdout",
+        f"--trace /dev/stdout > {path}",
+        f"--trace /dev/fd/3 3>&1 > {path}",
+    ):
+        finished = redirected(commands["generate"], redirection)
+        assert finished.returncode == 0, finished.stderr
+        found = finished.stdout + (path.read_bytes() if path.exists() else b"")
+        rest = found.replace(answer, b"", 1)
+        assert len(rest) == len(found) - len(answer)
+        assert json.loads(rest)["version"] == 1
+
+
 def test_a_failed_run_leaves_the_old_trace(tiny: TinyModel, tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text("old")
