@@ -92,19 +92,30 @@ def test_a_folder_that_takes_no_new_files(tmp_path: Path, monkeypatch: pytest.Mo
     check_writable(path)
     write_whole(path, "b")
     assert path.read_text() == "b"
-    monkeypatch.setattr(os, "access", lambda asked, _: False)
-    with pytest.raises(PermissionError):
-        check_writable(path)
 
 
-def test_a_file_that_a_container_mounts_is_written_in_place(
+def test_a_file_that_must_not_be_written_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    monkeypatch.setattr(os, "access", lambda asked, _: Path(asked) != path)
+    for write in (check_writable, lambda asked: write_whole(asked, "new")):
+        with pytest.raises(PermissionError):
+            write(path)
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EPERM])
+def test_a_file_that_cannot_be_replaced_is_written_in_place(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that a container mounts, or another user's in a folder like /tmp."""
     path = tmp_path / "a"
     path.write_text("a longer text")
 
     def busy(source: Path, target: Path) -> None:
-        raise OSError(errno.EBUSY, "Device or resource busy")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "replace", busy)
     write_whole(path, "b")

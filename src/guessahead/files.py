@@ -65,6 +65,8 @@ def replacing(path: Path) -> Iterator[Path]:
     It is `path` itself for a device or a pipe, and for a file in a folder that takes no new files.
     """
     facts = _facts(path)
+    if facts is not None and not os.access(path, os.W_OK):  # a new file could replace it, but is not meant to
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     target = Path(os.path.realpath(path))  # of no use for /dev/fd/3, if that is a pipe
     if facts is not None and (not stat.S_ISREG(facts.st_mode) or not os.access(target.parent, os.W_OK)):
         yield path
@@ -88,11 +90,11 @@ def check_writable(path: Path) -> None:
     target = Path(os.path.realpath(path))
     if facts is not None and stat.S_ISDIR(facts.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if facts is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     if facts is None or (stat.S_ISREG(facts.st_mode) and os.access(target.parent, os.W_OK)):
         with tempfile.TemporaryFile(dir=target.parent):
             pass
-    elif not os.access(path, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _facts(path: Path) -> os.stat_result | None:
@@ -107,9 +109,10 @@ def _move(unfinished: Path, target: Path) -> None:
     try:
         os.replace(unfinished, target)
     except OSError as error:
-        if error.errno != errno.EBUSY:
+        if error.errno not in (errno.EBUSY, errno.EPERM, errno.EACCES) or not target.exists():
             raise
-        shutil.copyfile(unfinished, target)  # a single file that a container mounts cannot be replaced
+        # A file that a container mounts, or of another user in a sticky folder: it can only be written.
+        shutil.copyfile(unfinished, target)
 
 
 def map_file(path: Path, kind: str, least: int) -> mmap.mmap:
