@@ -81,9 +81,10 @@ def test_a_closed_stdout_is_told(name: str, commands: dict[str, list[str]]) -> N
     assert finished.stderr.decode().splitlines()[-1].startswith("guessahead: stdout")
 
 
-@pytest.mark.parametrize("name", ["generate", "chat", "acceptance", "bench --json"])
-def test_a_closed_stdout_is_told_before_the_model_runs(name: str, commands: dict[str, list[str]]) -> None:
-    arguments = [each if not each.endswith(".gguf") else "missing.gguf" for each in commands[name]]
+@pytest.mark.parametrize("name", ["generate", "chat", "acceptance", "bench --json", "report"])
+def test_a_closed_stdout_is_told_before_files_are_read(name: str, commands: dict[str, list[str]]) -> None:
+    endings = (".gguf", "trace.json")
+    arguments = [each if not each.endswith(endings) else "missing.gguf" for each in commands[name]]
     one_line(redirected(arguments, ">&-").stderr.decode(), "stdout", "closed")
 
 
