@@ -8,9 +8,10 @@ import stat
 import threading
 from pathlib import Path
 
+import platformdirs
 import pytest
 
-from guessahead.files import check_writable, replacing, write_whole
+from guessahead.files import cache_dir, check_writable, replacing, write_whole
 
 
 def test_a_file_is_written_and_written_again(tmp_path: Path) -> None:
@@ -91,19 +92,30 @@ def test_a_folder_that_takes_no_new_files(tmp_path: Path, monkeypatch: pytest.Mo
     check_writable(path)
     write_whole(path, "b")
     assert path.read_text() == "b"
-    monkeypatch.setattr(os, "access", lambda asked, _: False)
-    with pytest.raises(PermissionError):
-        check_writable(path)
 
 
-def test_a_file_that_a_container_mounts_is_written_in_place(
+def test_a_file_that_must_not_be_written_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    monkeypatch.setattr(os, "access", lambda asked, _: Path(asked) != path)
+    for write in (check_writable, lambda asked: write_whole(asked, "new")):
+        with pytest.raises(PermissionError):
+            write(path)
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EPERM])
+def test_a_file_that_cannot_be_replaced_is_written_in_place(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that a container mounts, or another user's in a folder like /tmp."""
     path = tmp_path / "a"
     path.write_text("a longer text")
 
     def busy(source: Path, target: Path) -> None:
-        raise OSError(errno.EBUSY, "Device or resource busy")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "replace", busy)
     write_whole(path, "b")
@@ -129,3 +141,36 @@ def test_many_threads_write_one_file(tmp_path: Path) -> None:
     assert failed == []
     assert len(set(path.read_text())) == 1
     assert path.stat().st_size == 10_000
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_what_is_open_already_is_written_on(tmp_path: Path, name: str) -> None:
+    """As the file of `> file`: a new one in its place would lose what was written and what comes."""
+    path = tmp_path / "a"
+    with path.open("w") as stream:
+        stream.write("before ")
+        stream.flush()
+        opened = Path(name.format(stream.fileno()))
+        check_writable(opened)
+        write_whole(opened, "x")
+        stream.seek(0, os.SEEK_END)
+        stream.write(" after")
+    assert path.read_text() == "before x after"
+    reader, writer = os.pipe()
+    opened = Path(name.format(writer))
+    check_writable(opened)
+    write_whole(opened, "one ")
+    with replacing(opened) as direct:
+        direct.write_text("two")
+    os.close(writer)
+    with open(reader) as pipe:
+        assert pipe.read() == "one two"
+
+
+def test_a_user_without_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GUESSAHEAD_CACHE", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda _: "~/.cache/guessahead")
+    place = cache_dir()
+    assert place.is_absolute()
+    with pytest.raises(OSError, match="Not a directory"):
+        place.mkdir(parents=True, exist_ok=True)

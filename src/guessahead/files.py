@@ -8,6 +8,7 @@ import errno
 import json
 import mmap
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -21,6 +22,7 @@ import platformdirs
 from guessahead.errors import ModelError
 
 CACHE_VARIABLE: Final = "GUESSAHEAD_CACHE"
+_DESCRIPTOR: Final = re.compile(r"/dev/(stdin|stdout|stderr)|(?:/dev|/proc/self)/fd/([0-9]+)")
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
 _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -35,7 +37,10 @@ _MAX_JSON_BYTES: Final = 256 << 20  # tokenizer.json of the largest vocabularies
 
 def cache_dir() -> Path:
     """The directory of models, heads and measured costs: $GUESSAHEAD_CACHE, or the user's cache directory."""
-    return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("guessahead"))
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named)
+    usual = Path(platformdirs.user_cache_dir("guessahead"))
+    return usual if usual.is_absolute() else Path(os.devnull) / "guessahead"  # no home: nothing is kept
 
 
 def write_whole(path: Path, data: str | bytes) -> None:
@@ -44,6 +49,11 @@ def write_whole(path: Path, data: str | bytes) -> None:
     Its mode and a symbolic link to it are kept; devices and pipes are written directly. Raises OSError.
     """
     content = data.encode() if isinstance(data, str) else data
+    if opened := _DESCRIPTOR.fullmatch(os.fspath(path)):
+        number = ("stdin", "stdout", "stderr").index(opened[1]) if opened[1] else int(opened[2])
+        with open(number, "ab", closefd=False) as stream:  # a new file would not be the one that is open
+            stream.write(content)
+        return
     with replacing(path) as unfinished:
         unfinished.write_bytes(content)
 
@@ -54,10 +64,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
     It is `path` itself for a device or a pipe, and for a file in a folder that takes no new files.
     """
-    target = Path(os.path.realpath(path))
-    facts = _facts(target)
+    facts = _facts(path)
+    if facts is not None and not os.access(path, os.W_OK):  # a new file could replace it, but is not meant to
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    target = Path(os.path.realpath(path))  # of no use for /dev/fd/3, if that is a pipe
     if facts is not None and (not stat.S_ISREG(facts.st_mode) or not os.access(target.parent, os.W_OK)):
-        yield target
+        yield path
         return
     # Not named after the target, whose name may be as long as names can be.
     unfinished = target.with_name(f".guessahead-{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -74,15 +86,15 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def check_writable(path: Path) -> None:
     """Raise OSError if `replacing` could not write this file. Changes nothing."""
+    facts = _facts(path)
     target = Path(os.path.realpath(path))
-    facts = _facts(target)
     if facts is not None and stat.S_ISDIR(facts.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if facts is not None and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     if facts is None or (stat.S_ISREG(facts.st_mode) and os.access(target.parent, os.W_OK)):
         with tempfile.TemporaryFile(dir=target.parent):
             pass
-    elif not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _facts(path: Path) -> os.stat_result | None:
@@ -97,9 +109,10 @@ def _move(unfinished: Path, target: Path) -> None:
     try:
         os.replace(unfinished, target)
     except OSError as error:
-        if error.errno != errno.EBUSY:
+        if error.errno not in (errno.EBUSY, errno.EPERM, errno.EACCES) or not target.exists():
             raise
-        shutil.copyfile(unfinished, target)  # a single file that a container mounts cannot be replaced
+        # A file that a container mounts, or of another user in a sticky folder: it can only be written.
+        shutil.copyfile(unfinished, target)
 
 
 def map_file(path: Path, kind: str, least: int) -> mmap.mmap:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import guessahead
+from guessahead.cli import base
 from guessahead.options import GenerateOptions
 from tests.cli.conftest import PROMPT, process, run
 from tests.support.tiny import TinyModel, tiny_gguf
@@ -164,3 +165,15 @@ def test_the_cache_variable_is_honoured(tmp_path: Path) -> None:
     assert f"cache: {tmp_path}" in finished.stdout.decode()
     assert finished.stdout.decode().count("not fetched") == 3
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("given", [None, "3"])
+def test_numpy_starts_no_threads_and_torch_may(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "OPENBLAS_NUM_THREADS"
+    monkeypatch.delenv(name, raising=False)
+    if given is not None:
+        monkeypatch.setenv(name, given)
+    base.limit_numpy()
+    assert int(os.environ[name]) == int(given or 1)
+    base.unlimit_torch()
+    assert os.environ.get(name) == given

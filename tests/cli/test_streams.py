@@ -81,9 +81,10 @@ def test_a_closed_stdout_is_told(name: str, commands: dict[str, list[str]]) -> N
     assert finished.stderr.decode().splitlines()[-1].startswith("guessahead: stdout")
 
 
-@pytest.mark.parametrize("name", ["generate", "chat", "acceptance", "bench --json"])
-def test_a_closed_stdout_is_told_before_the_model_runs(name: str, commands: dict[str, list[str]]) -> None:
-    arguments = [each if not each.endswith(".gguf") else "missing.gguf" for each in commands[name]]
+@pytest.mark.parametrize("name", ["generate", "chat", "acceptance", "bench --json", "report"])
+def test_a_closed_stdout_is_told_before_files_are_read(name: str, commands: dict[str, list[str]]) -> None:
+    endings = (".gguf", "trace.json")
+    arguments = [each if not each.endswith(endings) else "missing.gguf" for each in commands[name]]
     one_line(redirected(arguments, ">&-").stderr.decode(), "stdout", "closed")
 
 
@@ -236,6 +237,23 @@ def test_a_pipe_gets_the_file(
     assert result.exit_code == 0, result.output
     assert len(found[0]) > 100
     assert pipe.is_fifo()
+
+
+def test_a_trace_to_stdout_keeps_the_answer(commands: dict[str, list[str]], tmp_path: Path) -> None:
+    """As a pipe, as a file, and as one that the shell has opened."""
+    answer = redirected(commands["generate"], "").stdout
+    path = tmp_path / "out"
+    for redirection in (
+        "--trace /dev/stdout",
+        f"--trace /dev/stdout > {path}",
+        f"--trace /dev/fd/3 3>&1 > {path}",
+    ):
+        finished = redirected(commands["generate"], redirection)
+        assert finished.returncode == 0, finished.stderr
+        found = finished.stdout + (path.read_bytes() if path.exists() else b"")
+        rest = found.replace(answer, b"", 1)
+        assert len(rest) == len(found) - len(answer)
+        assert json.loads(rest)["version"] == 1
 
 
 def test_a_failed_run_leaves_the_old_trace(tiny: TinyModel, tmp_path: Path) -> None:

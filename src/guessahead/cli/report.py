@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from guessahead.cli import streams
 from guessahead.cli.base import debug_option
 from guessahead.cli.outputs import Output, output_file
 
@@ -29,6 +30,7 @@ def command(traces: tuple[Path, ...], output: Output) -> None:
     steps over time, and the figures. Several traces are shown side by side. The page is one file and needs no
     network. A trace made with --compare also has the figures of plain decoding.
     """
+    streams.require("stdout")
     from guessahead.report import read_trace, render
 
     page = render([read_trace(path) for path in traces])

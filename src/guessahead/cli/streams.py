@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import io
 import os
@@ -114,6 +115,9 @@ def _is_ours(stream: Any, number: int) -> bool:
 
 def _text(buffer: Any, before: Any, errors: str) -> io.TextIOWrapper:
     """A text stream in the encoding and buffering of the one that it replaces."""
+    if before is not None and before.writable():
+        with contextlib.suppress(OSError):
+            before.flush()
     return io.TextIOWrapper(
         buffer,
         encoding="utf-8" if before is None else before.encoding,

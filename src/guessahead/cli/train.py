@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from guessahead.cli.base import debug_option
+from guessahead.cli.base import debug_option, unlimit_torch
 from guessahead.cli.outputs import check_folder
 from guessahead.errors import ParameterError
 from guessahead.models.catalogue import DEFAULT_MODEL
@@ -176,6 +176,9 @@ def _minutes(seconds: float) -> str:
 
 
 def _check_torch() -> None:
+    import numpy  # noqa: F401
+
+    unlimit_torch()
     try:
         import torch  # noqa: F401
     except ImportError:
