@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -92,6 +93,17 @@ def test_generate_takes_the_saved_drafter(tiny: TinyModel) -> None:
     assert after["stats"]["drafter"] == "none"
     assert after["token_ids"] == before["token_ids"]
     assert generated(tiny, "--drafter", "prompt-lookup")["stats"]["drafter"] == "prompt-lookup"
+
+
+def test_a_file_with_a_byte_order_mark(tiny: TinyModel, untuned: Path) -> None:
+    tuned.save(str(tiny.path), None, SETTING)
+    untuned.write_bytes(codecs.BOM_UTF8 + untuned.read_bytes())
+    assert tuned.load(str(tiny.path)) == SETTING
+
+
+def test_a_place_that_cannot_be_looked_at(tiny: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUESSAHEAD_TUNED", f"/{'x' * 300}/tuned.json")  # too long for a name
+    assert len(generated(tiny)["token_ids"]) == 4
 
 
 @pytest.fixture

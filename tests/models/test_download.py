@@ -103,6 +103,15 @@ def test_pieces_are_joined_verified_and_remembered(cache: Path, monkeypatch: pyt
     assert fetch.fetch(NAME, progress=quiet) == fetch.cached(NAME) == path
 
 
+def test_the_default_progress_starts_no_thread(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with fetch._reporter(None) as show:
+        show(1, 2, "a file")
+
+
 def test_the_default_progress_goes_to_stderr(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fetch.fetch(NAME)
     out, err = capfd.readouterr()

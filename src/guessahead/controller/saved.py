@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from guessahead.engines.machine import cpu_model, package_version, usable_cores
 from guessahead.errors import ModelError
-from guessahead.files import cache_dir, write_whole
+from guessahead.files import cache_dir, read_text, write_whole
 
 FILE_VARIABLE: Final = "GUESSAHEAD_TUNED"
 
@@ -58,8 +58,6 @@ def key(model: str, draft_model: str | None = None) -> str:
 
 def load(model: str, draft_model: str | None = None) -> Tuned | None:
     """The setting for these models on this machine; None if there is none of this version of guessahead."""
-    if not path().exists():
-        return None
     entry = _entries().get(key(model, draft_model))
     names = {field.name for field in fields(Tuned)}
     if not isinstance(entry, dict) or set(entry) != names:
@@ -87,7 +85,7 @@ def forget(model: str, draft_model: str | None = None) -> bool:
 
 def _entries() -> dict[str, Any]:
     try:
-        entries = json.loads(path().read_text(encoding="utf-8"))
+        entries = json.loads(read_text(path()))
     except (OSError, ValueError):
         return {}
     return entries if isinstance(entries, dict) else {}

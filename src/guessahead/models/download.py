@@ -153,10 +153,11 @@ def _reporter(progress: Progress | None) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    # No thread that draws: none can be started where threads are few.
+    with Bar(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
         task = bar.add_task("")
 
         def show(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=what, refresh=True)
 
         yield show
