@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.peers.base import Answer
 from guessahead.engines.machine import package_version
-from guessahead.measure.bench.drafters import PLAIN, arguments_of, runnable_drafters
+from guessahead.measure.bench.variants import PLAIN, arguments_of, runnable_drafters
 from guessahead.model import LanguageModel
 from guessahead.types import Gamma
 

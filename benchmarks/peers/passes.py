@@ -74,12 +74,13 @@ def _measure(
 ) -> Samples:
     samples: Samples = defaultdict(lambda: defaultdict(list))
     context, prompt = values["context"], values["prompt"]
-    times = time_passes(lm, contexts=[context], rows=rows, num_rounds=1, between=lambda: None)
+    found = time_passes(lm, contexts=[context], rows=rows, num_rounds=1, between=lambda: None)
+    times = found[context]
     path = str(resolve(model))
     shared = ["-m", path, "-t", str(threads)]
     for turn in range(values["repeat"]):
         show_progress(f"round {turn + 1}: ours")
-        _sample_ours(times, context, rows, samples["ours"])
+        _sample_ours(times, rows, samples["ours"])
         samples["ours"][0].append(time_prompt(lm, prompt, 1)["ms"])
         show_progress(f"round {turn + 1}: llama.cpp")
         listed = ",".join(map(str, rows))
@@ -94,12 +95,12 @@ def _measure(
     return samples
 
 
-def _sample_ours(times: PassTimes, context: int, rows: Sequence[int], into: dict[int, list[float]]) -> None:
-    times.samples.clear()
+def _sample_ours(times: PassTimes, rows: Sequence[int], into: dict[int, list[float]]) -> None:
+    times.blocks.clear()
     for _ in range(_OURS_PER_ROUND):
         times.sample()
     for m in rows:
-        into[m].append(times.seconds(context, m) * 1e3)
+        into[m].append(times.seconds(m) * 1e3)
 
 
 def _bench(binaries: LlamaBinaries, arguments: Sequence[str]) -> dict[int, float]:

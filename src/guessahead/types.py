@@ -236,6 +236,7 @@ class Draft:
     distributions: for each sampled guess, with acceptance "rejection" (core/rejection.py), the distribution q
         that it was sampled from, after all filters, float64[vocab or less]. Such a draft is a chain and is
         verified as a whole. None = the guesses were not sampled.
+    expected: how many guesses are expected to be accepted, by whoever chose them; None = not estimated.
     """
 
     token_ids: Int32 = field(default_factory=lambda: EMPTY_IDS)
@@ -243,6 +244,7 @@ class Draft:
     probabilities: Float32 | None = None
     origins: tuple[str, ...] | None = None
     distributions: tuple[Float64, ...] | None = None
+    expected: float | None = None
 
     def __len__(self) -> int:
         return len(self.token_ids)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from guessahead.core.stats import Recorder, Stats, StepCounts, StepSeconds
-from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
+from guessahead.measure.bench.comparison import Comparison, StepCosts, predict, predicted_tau
 from guessahead.measure.formulas import predict_speedup, predict_tau
 from guessahead.types import Draft, Generation, Int32, Verdict
 from tests.support.tiny import TinyModel
@@ -99,6 +99,23 @@ def test_predicted_tau_counts_steps_without_guesses() -> None:
     assert predicted_tau(_stats()) is None
 
 
+def test_predicted_tau_is_what_the_policy_expected() -> None:
+    """A tree of four guesses on two levels cannot give five tokens, whatever alpha is."""
+    stats = _stats(num_steps=10, num_drafted=40, tested_at=(10, 8), num_accepted=14, expected=22.0)
+    assert predicted_tau(stats) == pytest.approx(2.2)
+
+
+def test_the_ratio_is_tau_over_the_costs_of_a_step() -> None:
+    plain, ours = _stats(num_steps=10, seconds=1.0), _stats(num_steps=5, seconds=0.75)
+    ours = replace(ours, num_tokens=11, propose_seconds=0.05, rest_seconds=0.1)
+    costs = StepCosts.of(plain, ours)
+    assert costs is not None
+    assert (costs.rows, costs.drafting, costs.handling) == pytest.approx((0.5, 0.1, 0.2))
+    assert ours.tau is not None
+    assert ours.tau / costs.whole == pytest.approx(plain.decode_seconds / ours.decode_seconds)
+    assert StepCosts.of(plain, replace(ours, num_steps=0)) is None
+
+
 def test_predicted_ratio_is_the_formula() -> None:
     plain = _stats(num_steps=10, seconds=1.0)
     full = _stats(num_steps=10, num_drafted=40, tested_at=(10, 8, 6, 4), num_accepted=21, seconds=1.5)
@@ -114,6 +131,7 @@ def _stats(
     tested_at: tuple[int, ...] = (),
     num_accepted: int = 0,
     seconds: float = 1.0,
+    expected: float | None = None,
 ) -> Stats:
     """Of num_steps passes that took `seconds` in all."""
     recorder = Recorder()
@@ -121,7 +139,7 @@ def _stats(
         recorder.count(StepCounts(1, 1, 0, 0, 0))
         recorder.time(StepSeconds(0.0, seconds / num_steps if index else 9.0, 0.0), 1)
     counted = recorder.stats(drafter="none", gamma=4, num_prompt_tokens=1, bytes_per_pass=1)
-    changes: dict[str, Any] = {"num_drafted": num_drafted, "tested_at": tested_at}
+    changes: dict[str, Any] = {"num_drafted": num_drafted, "tested_at": tested_at, "num_expected": expected}
     return replace(counted, num_tested=sum(tested_at), num_accepted=num_accepted, **changes)
 
 

@@ -74,9 +74,10 @@ def test_a_part_of_the_tree_is_picked() -> None:
     ranked = candidates.ranked()
     assert [node.token for node in ranked] == [5, 7, 6, 8]
     picked = candidates.pick(ranked[:3])
-    assert picked.token_ids.tolist() == [5, 6, 7]
+    assert picked.token_ids.tolist() == [5, 7, 6]
     assert picked.parents is not None
-    assert picked.parents.tolist() == [-1, -1, 0]
+    assert picked.parents.tolist() == [-1, 0, -1]
+    assert picked.expected == pytest.approx(sum(node.path_probability for node in ranked[:3]))
     assert picked.origins == ("free",) * 3
     assert candidates.pick(ranked[:2]).parents is None, "a chain"
 

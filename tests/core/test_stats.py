@@ -60,6 +60,7 @@ def test_nothing_counted_gives_no_rate() -> None:
 
 NAMES = {
     "note",
+    "num_expected",
     "num_kept_tokens",
     *("drafter", "gamma", "num_prompt_tokens", "num_tokens", "num_prompt_passes", "num_passes", "num_steps"),
     *("num_drafted", "num_tested", "num_accepted", "accepted_lengths", "tested_at", "accepted_at"),

@@ -93,31 +93,34 @@ def command(json_file: Output, **values: Any) -> None:
 
 def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[str, Any]) -> dict[str, Any]:
     from guessahead.controller.controller import MAX_NODES
-    from guessahead.measure.bench import drafters
-    from guessahead.measure.bench.passes import DEFAULT_ROWS, time_passes
+    from guessahead.measure.bench import drafters, variants
+    from guessahead.measure.bench.passes import DEFAULT_ROWS, identical, time_passes
     from guessahead.measure.bench.workload import default_tasks, read_tasks, select
 
     given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
     tasks = select(given, values["only"])
-    chosen = values["drafters"] or drafters.runnable_drafters(lm, draft_model)
+    chosen = values["drafters"] or variants.runnable_drafters(lm, draft_model)
     shared = _shared_arguments(values)
-    variants = {
-        name: shared | drafters.arguments_of(name, lm, draft_model)
-        for name in dict.fromkeys((drafters.PLAIN, *chosen))
+    compared = {
+        name: shared | variants.arguments_of(name, lm, draft_model)
+        for name in dict.fromkeys((variants.PLAIN, *chosen))
     }
     by_rejection = values["sampled"] and values["acceptance"] == REJECTION
-    sampled = drafters.sampled_drafters(variants, lm, draft_model) if by_rejection else frozenset[str]()
+    sampled = variants.sampled_drafters(compared, lm, draft_model) if by_rejection else frozenset[str]()
     most = 1 + (MAX_NODES if values["gamma"] is None else values["gamma"])
     rows = [m for m in range(1, most + 1) if m in DEFAULT_ROWS or m == most]
     at = min(_CONTEXT_OF_V, lm.info.context_length // 2)
     with timing():
         meter = peak_meter(lm.info.isa, num_threads(values))
-        times = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
+        found = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
         report = drafters.run(
-            lm, tasks, variants, num_rounds=values["repeat"], progress=show_progress, sampled=sampled
+            lm, tasks, compared, num_rounds=values["repeat"], progress=show_progress, sampled=sampled
         )
         meter.measure()
-    passes = [{"rows": m, "ms": times.seconds(at, m) * 1e3, "v": times.v(at, m)} for m in times.rows]
+    times = found[at]
+    passes = [
+        {"rows": m, "ms": times.alternating_seconds(m) * 1e3, "v": times.alternating_v(m)} for m in times.rows
+    ]
     return {
         **report.to_dict({int(entry["rows"]): entry["v"] for entry in passes}),
         "model": lm.name,
@@ -126,7 +129,7 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
         "num_rounds": values["repeat"],
         "peaks": meter.to_dict(),
         "bytes_per_pass": lm.info.bytes_per_pass,
-        "passes": {"context": at, "identical": times.identical, "rows": passes},
+        "passes": {"context": at, "identical": identical(found), "rows": passes},
     }
 
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
 from rich.table import Table
+
+MOST_NULL: Final = 0.05
+"""Two measurements of the same thing further apart than this are worth a warning."""
+
+_SUMMARY_COLUMNS: Final = (
+    *("drafter", "tokens/s", "ratio", "predicted", "alpha", "tau"),
+    *("rows", "drafting", "handling", "c", "GB/s", "first s", "identical"),
+)
+_CATEGORY_COLUMNS: Final = ("tokens/s", "ratio (predicted)")
 
 
 def print_drafters(document: dict[str, Any]) -> None:
@@ -61,25 +70,29 @@ def _print_categories(entries: Sequence[dict[str, Any]]) -> None:
     by_name = {(entry["category"], entry["drafter"]): entry for entry in entries}
     categories = list(dict.fromkeys(entry["category"] for entry in entries))
     _table(
-        ("category", "prompts", *(f"{name} {what}" for name in drafters for what in ("tokens/s", "ratio"))),
+        ("category", "prompts", *(f"{name} {what}" for name in drafters for what in _CATEGORY_COLUMNS)),
         (
             (
                 category,
                 str(by_name[category, drafters[0]]["num_prompts"]),
-                *(
-                    _number(by_name[category, name][key], digits)
-                    for name in drafters
-                    for key, digits in (("tokens_per_second", 1), ("ratio_to_plain", 2))
-                ),
+                *(text for name in drafters for text in _category_cells(by_name[category, name])),
             )
             for category in categories
         ),
     )
 
 
+def _category_cells(entry: dict[str, Any]) -> tuple[str, str]:
+    ratio, predicted = _number(entry["ratio_to_plain"], 2), entry["predicted_ratio"]
+    return (
+        _number(entry["tokens_per_second"], 1),
+        ratio if predicted is None else f"{ratio} ({predicted:.2f})",
+    )
+
+
 def _print_summary(document: dict[str, Any]) -> None:
     _table(
-        ("drafter", "tokens/s", "ratio", "predicted", "alpha", "tau", "c", "GB/s", "first s", "identical"),
+        _SUMMARY_COLUMNS,
         (
             (
                 each["drafter"],
@@ -88,6 +101,7 @@ def _print_summary(document: dict[str, Any]) -> None:
                 _number(each["predicted_ratio"], 2),
                 _number(each["alpha"], 2),
                 _number(each["tau"], 2),
+                *_lost(each["lost"]),
                 _number(each["c"], 3),
                 _number(each["gb_per_second"], 1),
                 _number(each["first_token_seconds"], 3),
@@ -96,15 +110,34 @@ def _print_summary(document: dict[str, Any]) -> None:
             for each in document["drafters"]
         ),
     )
+    click.echo(
+        "ratio = tau / (1 + rows + drafting + handling), the times that a step takes more than a plain one",
+        err=True,
+    )
     null, counts = document["null"], document["identical"]
     spread = f"{_number(null['lowest'], 2)} to {_number(null['highest'], 2)}"
     click.echo(f"plain against plain: {_number(null['ratio_to_plain'], 3)} ({spread})", err=True)
+    _warn_of_noise([null["lowest"], null["highest"]])
     click.echo(f"identical: {counts['num_identical']}/{counts['num_rows']}", err=True)
     others = [each["drafter"] for each in document["drafters"] if not each["num_rows"]]
     if others:
         click.echo(
             f"not compared: {', '.join(others)} (acceptance {document['acceptance']!r} gives other texts "
             "of the same distribution)",
+            err=True,
+        )
+
+
+def _lost(lost: dict[str, float] | None) -> tuple[str, ...]:
+    return ("-",) * 3 if lost is None else tuple(f"{value:.3f}" for value in lost.values())
+
+
+def _warn_of_noise(ratios: Sequence[float | None]) -> None:
+    """Say it if two measurements of plain decoding are too far apart."""
+    worst = max((max(ratio, 1 / ratio) - 1 for ratio in ratios if ratio), default=0.0)
+    if worst > MOST_NULL:
+        click.echo(
+            f"two measurements of the same differ by up to {worst:.0%}: smaller differences mean nothing",
             err=True,
         )
 
@@ -119,19 +152,30 @@ def print_passes(document: dict[str, Any]) -> None:
     """The tables of `guessahead bench passes`."""
     click.echo(f"{document['model']}: {_peaks(document['peaks'])}", err=True)
     _table(
-        ("context", "rows", "ms", "v", "roofline ms", "over it"),
+        ("context", "rows", "ms", "v", "alternating ms", "v", "roofline ms", "over it"),
         (
             (
                 str(row["context"]),
                 str(row["rows"]),
                 f"{row['ms']:.2f}",
                 f"{row['v']:.2f}",
+                f"{row['alternating_ms']:.2f}",
+                f"{row['alternating_v']:.2f}",
                 f"{row['roofline_ms']:.2f}",
                 f"{row['ratio_to_roofline']:.2f}",
             )
             for row in document["rows"]
         ),
     )
+    for entry in document["contexts"]:
+        if "further_row_ms" in entry:
+            click.echo(
+                f"a further row at {entry['context']} tokens, up to {entry['up_to_rows']}: "
+                f"{entry['further_row_ms']:.2f} ms, "
+                f"{_number(entry['further_row_over_macs'], 2)} times its int8 multiply-adds at their peak",
+                err=True,
+            )
+    _warn_of_noise([entry["null"] for entry in document["contexts"]])
     prompt = document["prompt"]
     if prompt is not None:
         speed = f"{prompt['tokens_per_second']:.0f} tokens/s"

@@ -92,8 +92,7 @@ class Candidates:
     """
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.sampled: list[Node] = []
+        self.nodes, self.sampled = list[Node](), list[Node]()
         self._root = Node(-1, None, -1, 1.0)
         self._sampled_draft = NO_DRAFT
 
@@ -119,19 +118,19 @@ class Candidates:
         return sorted(self.nodes, key=lambda node: -node.path_probability)
 
     def pick(self, nodes: list[Node]) -> Draft:
-        """The draft of these nodes, which hold every parent of theirs."""
+        """The draft of these nodes; a parent of theirs is among them, before its children."""
+        expected = sum(node.path_probability for node in nodes)
         if self.sampled:
             origins = tuple(node.sources[-1][0].drafter.name for node in nodes)
-            return replace(self._sampled_draft, origins=origins)
-        chosen = set(nodes)
-        ordered = [node for node in self.nodes if node in chosen]
-        number: dict[Node | None, int] = {node: i for i, node in enumerate(ordered)}
-        parents = [number.get(node.parent, tree.ROOT) for node in ordered]
+            return replace(self._sampled_draft, origins=origins, expected=expected)
+        number: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
+        parents = [number.get(node.parent, tree.ROOT) for node in nodes]
         return tree.draft_of(
-            [node.token for node in ordered],
+            [node.token for node in nodes],
             None if parents == list(range(-1, len(nodes) - 1)) else parents,
-            [node.sources[0][1] for node in ordered],
-            [node.sources[0][0].drafter.name for node in ordered],
+            [node.sources[0][1] for node in nodes],
+            [node.sources[0][0].drafter.name for node in nodes],
+            expected,
         )
 
     def score(self, token_ids: list[int]) -> None:

@@ -153,7 +153,7 @@ class GenerationState:
                 self._logprobs.append(token_logprob(logits[row], token_id, self.request.logprobs))
         num_tested = full.num_tested if num_taken == len(wanted) else num_taken
         self._recorder.count(
-            StepCounts(first_guess, num_taken, len(draft), num_tested, num_accepted=len(nodes))
+            StepCounts(first_guess, num_taken, len(draft), num_tested, len(nodes), draft.expected)
         )
         if self._trace is not None:
             self._trace.add(rows, draft, chosen, full, chunk)

@@ -7,6 +7,7 @@ pass. v = time of a verifying pass over that of a one-row target pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -26,6 +27,8 @@ class Stats:
     prompt_seconds: from the start to the first token. propose_seconds, forward_seconds, rest_seconds: the
         later steps, split into the drafter's part, the target's passes, and all else.
     bytes_per_pass: weight bytes that one target pass reads.
+    num_expected: tokens of all steps after the first, as expected before their passes (`Draft.expected`);
+        None if one of them had no estimate.
     num_kept_tokens: prompt tokens that were already in the cache (see `LanguageModel.session`).
     note: the variant of the drafter, if it has several ("another tokenizer: drafts as text").
     """
@@ -48,6 +51,7 @@ class Stats:
     forward_seconds: float
     rest_seconds: float
     bytes_per_pass: int
+    num_expected: float | None = None
     num_kept_tokens: int = 0
     note: str = ""
 
@@ -136,7 +140,7 @@ class StepCounts:
     """Counts of one step.
 
     num_read: committed rows of its passes. num_tokens: emitted. num_drafted, num_tested, num_accepted:
-        guesses proposed, looked at by the target, and emitted.
+        guesses proposed, looked at by the target, and emitted. num_expected: as `Draft.expected`.
     """
 
     num_read: int
@@ -144,6 +148,7 @@ class StepCounts:
     num_drafted: int
     num_tested: int
     num_accepted: int
+    num_expected: float | None = None
 
 
 class Recorder:
@@ -199,8 +204,15 @@ class Recorder:
             forward_seconds=sum(each.forward for each in seconds),
             rest_seconds=sum(each.rest for each in seconds),
             bytes_per_pass=bytes_per_pass,
+            num_expected=_expected(later),
             num_kept_tokens=num_prompt_tokens - sum(step.num_read for step in prompt),
         )
+
+
+def _expected(steps: Sequence[StepCounts]) -> float | None:
+    """Tokens expected of these steps; a step without guesses emits one."""
+    gains = [each.num_expected if each.num_drafted else 0.0 for each in steps]
+    return None if None in gains else len(gains) + sum(gain for gain in gains if gain is not None)
 
 
 def _ratio(part: float, whole: float) -> float | None:

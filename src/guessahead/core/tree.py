@@ -74,14 +74,19 @@ def positions(draft: Draft, num_committed: int) -> Int32:
 
 
 def draft_of(
-    token_ids: list[int], parents: list[int] | None, probabilities: list[float], origins: list[str]
+    token_ids: list[int],
+    parents: list[int] | None,
+    probabilities: list[float],
+    origins: list[str],
+    expected: float,
 ) -> Draft:
-    """A draft from lists; parents as in `Draft`."""
+    """A draft from lists; parents and expected as in `Draft`."""
     return Draft(
         np.array(token_ids, np.int32),
         None if parents is None else np.array(parents, np.int32),
         np.array(probabilities, np.float32),
         tuple(origins),
+        expected=expected,
     )
 
 

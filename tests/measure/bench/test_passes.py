@@ -10,8 +10,8 @@ import pytest
 
 from guessahead import load
 from guessahead.engines.native.engine import NativeEngine
-from guessahead.measure.bench.passes import PassFloor
-from guessahead.measure.bench.peaks import Peaks, Work
+from guessahead.measure.bench.passes import BLOCK_PASSES, Bench, PassTimes, context_entry
+from guessahead.measure.bench.peaks import PassFloor, Peaks, Work
 from guessahead.protocols import PassOutput, Rows
 from tests.measure.bench.conftest import run
 from tests.support.tiny import TinyModel
@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_refused(tiny: TinyModel, arguments: tuple[str, ...
 
 def test_all_rows_are_accepted_ones(tiny: TinyModel) -> None:
     """So `choose` runs for each of them, as it does for a draft that is right."""
-    from guessahead.measure.bench.passes import Bench, text_of
+    from guessahead.measure.bench.passes import text_of
 
     lm = load(tiny.path)
     assert isinstance(lm.runner.engine, NativeEngine)
@@ -118,3 +118,34 @@ def test_all_rows_are_accepted_ones(tiny: TinyModel) -> None:
     bench.run(4)
     assert np.all(calls[0].chosen >= 0)
     assert bench.sequence.length == 30
+
+
+class Recorded(Bench):
+    """Passes that take a millisecond a row, and the order in which they were run."""
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+
+    def run(self, num_rows: int) -> float:
+        self.order.append(num_rows)
+        return num_rows * 1e-3
+
+
+def test_each_round_begins_with_another_size_and_has_blocks() -> None:
+    bench = Recorded()
+    times = PassTimes(bench, [1, 2, 4])
+    for start in ([1, 2, 4], [2, 4, 1], [4, 1, 2]):
+        bench.order.clear()
+        times.sample()
+        blocks = [size for size in (*start, 1) for _ in range(BLOCK_PASSES)]
+        assert bench.order == start + blocks
+    assert times.v(4) == times.alternating_v(4) == pytest.approx(4.0)
+    assert times.null == 1.0
+    floor, peaks = PassFloor(1, int8_macs=10, f32_macs=0, attention_macs=0), Peaks(1.0, int8=2e4, f32=1.0)
+    entry = context_entry(100, times, floor, peaks)
+    assert entry["up_to_rows"] == 4
+    assert entry["further_row_ms"] == pytest.approx(1.0)
+    assert entry["further_row_over_macs"] == pytest.approx(2.0)
+    one = PassTimes(bench, [1])
+    one.sample()
+    assert context_entry(100, one, floor, peaks) == {"context": 100, "null": 1.0}

@@ -126,9 +126,10 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The speed-up expected from independent guesses and the measured costs (see `predict_speedup`).
+    """The speed-up expected from the guesses' probabilities and the measured costs.
 
-    c: time per guess, v: time of a verifying pass, both over that of a plain pass, as measured.
+    c: time per guess, v: time of a verifying pass, both over that of a plain pass, as measured. ratio: tau
+    over the time of a step (`StepCosts`).
     """
 
     tau: float
@@ -137,26 +138,59 @@ class Prediction:
     ratio: float
 
 
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """What a step takes more than one of plain decoding, over the time of that one, as measured.
+
+    rows: its pass. drafting: the drafters. handling: all else. The speed-up is tau / (1 + rows + drafting +
+    handling).
+    """
+
+    rows: float
+    drafting: float
+    handling: float
+
+    @classmethod
+    def of(cls, plain: Stats, ours: Stats) -> StepCosts | None:
+        """None if one of the two has no steps after the prompt's."""
+        if not plain.num_steps or not ours.num_steps or not plain.decode_seconds:
+            return None
+        unit = plain.decode_seconds / plain.num_steps
+        rows, drafting, handling = (
+            (getattr(ours, part) / ours.num_steps - getattr(plain, part) / plain.num_steps) / unit
+            for part in ("forward_seconds", "propose_seconds", "rest_seconds")
+        )
+        return cls(rows, drafting, handling)
+
+    @property
+    def whole(self) -> float:
+        """The time of a step over that of a plain one."""
+        return 1.0 + self.rows + self.drafting + self.handling
+
+
 def predict(plain: Stats, ours: Stats) -> Prediction | None:
     """The prediction; None if a figure was not measured."""
     tau = predicted_tau(ours)
     pass_seconds = _over(plain.forward_seconds, plain.num_passes)
     verify_seconds = _over(ours.forward_seconds, ours.num_passes)
-    if tau is None or not pass_seconds or verify_seconds is None:
+    costs = StepCosts.of(plain, ours)
+    if tau is None or costs is None or not pass_seconds or verify_seconds is None:
         return None
-    per_step = ours.propose_seconds / ours.num_steps / pass_seconds
-    v = verify_seconds / pass_seconds
     c = (_over(ours.propose_seconds, ours.num_drafted) or 0.0) / pass_seconds
-    return Prediction(tau, c, v, tau / (per_step + v))
+    return Prediction(tau, c, verify_seconds / pass_seconds, tau / costs.whole)
 
 
 def predicted_tau(stats: Stats) -> float | None:
-    """tau if every guess were right with probability alpha, independently; None if nothing was guessed.
+    """Expected tokens per step; None if nothing was guessed.
 
-    Steps without a guess emit one token. The others are assumed to have their mean length.
+    The policy's expectation, from the path probabilities of the guesses before each pass. Without one (gamma
+    is fixed), as if every guess were right with probability alpha, independently: steps without a guess emit
+    one token, and the others are assumed to have their mean length.
     """
     if stats.alpha is None or not stats.num_steps:
         return None
+    if stats.num_expected is not None:
+        return stats.num_expected / stats.num_steps
     num_drafting = stats.tested_at[0]  # a draft's first guess is always tested
     mean_length = stats.num_drafted / num_drafting
     low = math.floor(mean_length)

@@ -4,75 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import geometric_mean, median
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean, geometric_mean, median
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from guessahead.drafters import registry
-from guessahead.drafters.base import check_sampling, is_sampled
-from guessahead.measure.bench.comparison import Comparison, predict, predicted_tau
-from guessahead.runners.solo import solo
+from guessahead.measure.bench.comparison import Comparison, StepCosts, predict, predicted_tau
+from guessahead.measure.bench.variants import PLAIN
 
 if TYPE_CHECKING:
-    from guessahead.drafters.base import Drafter, DrafterResources
     from guessahead.measure.bench.workload import Task
     from guessahead.model import LanguageModel
     from guessahead.types import Generation
 
-PLAIN: Final = "none"
 _AGAIN: Final = "none, again"
 SAMPLED: Final = {"temperature": 0.8, "top_p": 0.95, "seed": 1}
 ALL: Final = "all"
+PARTS: Final = ("rows", "drafting", "handling")
+"""What a step loses: see `StepCosts`."""
 
 # Number of rows -> time of a pass over that of one row.
 V = Mapping[int, float]
-
-
-def runnable_drafters(lm: LanguageModel, draft_model: LanguageModel | None) -> list[str]:
-    """All registered drafters that can run, without plain decoding."""
-    kinds = {name: registry.find(name) for name in registry.names() if name != PLAIN}
-    head = solo(lm.runner).resources().head
-    has_head = head is not None and head("") is not None
-    return [
-        name
-        for name, kind in kinds.items()
-        if (draft_model is not None or not kind.needs_draft_engine) and (has_head or not kind.needs_head)
-    ]
-
-
-def arguments_of(drafter: str, lm: LanguageModel, draft_model: LanguageModel | None) -> dict[str, Any]:
-    """Arguments of `LanguageModel.generate` for a drafter. Raises ParameterError if it cannot run."""
-    _make(drafter, lm, draft_model)
-    given = _given(drafter, draft_model)
-    return {"drafter": drafter} | ({"draft_model": given} if given is not None else {})
-
-
-def sampled_drafters(
-    names: Iterable[str], lm: LanguageModel, draft_model: LanguageModel | None
-) -> frozenset[str]:
-    """The drafters whose guesses are sampled with acceptance "rejection", so that their texts differ.
-
-    Raises ParameterError for one that does not support it.
-    """
-    made = [(name, _make(name, lm, draft_model)) for name in names]
-    for _, drafter in made:
-        check_sampling(drafter)
-    return frozenset(name for name, drafter in made if is_sampled(drafter))
-
-
-def _make(name: str, lm: LanguageModel, draft_model: LanguageModel | None) -> Drafter:
-    return registry.make(name, None, _resources(name, lm, draft_model))
-
-
-def _resources(name: str, lm: LanguageModel, draft_model: LanguageModel | None) -> DrafterResources:
-    given = _given(name, draft_model)
-    return solo(lm.runner).resources(None if given is None else given.runner)
-
-
-def _given(drafter: str, draft_model: LanguageModel | None) -> LanguageModel | None:
-    return draft_model if registry.find(drafter).takes_draft_engine else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +68,29 @@ class Result:
         return median(known) if known else None
 
     @property
+    def costs(self) -> StepCosts | None:
+        """What a step takes more than a plain one: the medians of the rounds."""
+        pairs = zip(self.comparison.plain, self.runs, strict=True)
+        found = [StepCosts.of(plain.stats, ours.stats) for plain, ours in pairs]
+        known = [each for each in found if each is not None]
+        if self.drafter == PLAIN or not known:
+            return None
+        return StepCosts(*(median(getattr(each, part) for each in known) for part in PARTS))
+
+    @property
     def predicted_tau(self) -> float | None:
         return predicted_tau(self.runs[0].stats)
 
     def predicted_ratio(self, v: V) -> float | None:
-        """Predicted tau over the predicted cost of a step: guessing as measured, passes by v."""
-        tau, c, stats = self.predicted_tau, self.c, self.runs[0].stats
-        if tau is None or c is None or not self.pass_rows:
+        """Predicted tau over the predicted cost of a step: drafting and handling as measured, passes by v."""
+        tau, costs = self.predicted_tau, self.costs
+        if tau is None or costs is None or not self.pass_rows:
             return None
         known = sorted(v)
-        costs = np.interp(list(self.pass_rows), known, [v[m] for m in known])
-        per_pass = float(np.average(costs, weights=list(self.pass_rows.values())))
-        return tau / (c * stats.num_drafted / stats.num_steps + per_pass)
+        passes = np.interp(list(self.pass_rows), known, [v[m] for m in known])
+        rows = float(np.average(passes, weights=list(self.pass_rows.values()))) - 1.0
+        plain = self.comparison.plain[0].stats
+        return tau / replace(costs, rows=rows * plain.forward_seconds / plain.decode_seconds).whole
 
     def to_dict(self, v: V) -> dict[str, Any]:
         """A row of the JSON document (benchmarks/README.md describes them)."""
@@ -146,6 +110,7 @@ class Result:
             "first_token_seconds": self.first_token_seconds,
             "gb_per_second": stats.gb_per_second,
             "c": self.c,
+            "lost": None if self.costs is None else asdict(self.costs),
             "predicted_tau": self.predicted_tau,
             "predicted_ratio": self.predicted_ratio(v),
         }
@@ -164,7 +129,7 @@ class Report:
             "benchmark": "drafters",
             "identical": _identical(self.results),
             "rows": [result.to_dict(v) for result in self.results],
-            "categories": self._categories(),
+            "categories": self._categories(v),
             "drafters": [self._summary(name, v) for name in self._drafters()],
             "null": self._null(),
         }
@@ -172,7 +137,7 @@ class Report:
     def _drafters(self) -> list[str]:
         return list(dict.fromkeys(result.drafter for result in self.results))
 
-    def _categories(self) -> list[dict[str, Any]]:
+    def _categories(self, v: V) -> list[dict[str, Any]]:
         """Geometric means over the prompts of a category, and over all ("all")."""
         names = dict.fromkeys(result.task.category for result in self.results)
         found = []
@@ -188,6 +153,7 @@ class Report:
                         "num_prompts": len(members),
                         "tokens_per_second": mean(r.comparison.tokens_per_second for r in members),
                         "ratio_to_plain": mean(r.ratio for r in members),
+                        "predicted_ratio": mean(r.predicted_ratio(v) for r in members),
                     }
                 )
         return found
@@ -209,10 +175,16 @@ class Report:
             "tokens_per_second": mean(result.comparison.tokens_per_second for result in members),
             "ratio_to_plain": mean(result.ratio for result in members),
             "predicted_ratio": mean(result.predicted_ratio(v) for result in members),
+            "lost": self._lost(members),
             "gb_per_second": mean(each.gb_per_second for each in stats),
             "first_token_seconds": mean(result.first_token_seconds for result in members),
             **_identical(members),
         }
+
+    def _lost(self, members: Sequence[Result]) -> dict[str, float] | None:
+        """The mean of each part of the costs of a step."""
+        known = [result.costs for result in members if result.costs is not None]
+        return {part: fmean(getattr(each, part) for each in known) for part in PARTS} if known else None
 
     def _null(self) -> dict[str, Any]:
         ratios = {null.task.prompt_id: null.comparison.ratio for null in self.nulls}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import guessahead._native as _native
-from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.native import NativeEngine
-from guessahead.engines.native.architectures import ARCHITECTURES
-from guessahead.engines.native.checkpoint import Checkpoint
 from guessahead.errors import NotFiniteError, ParameterError
-from guessahead.measure.bench.peaks import PeakMeter, Peaks, Work
+from guessahead.measure.bench.peaks import PassFloor, PeakMeter, Peaks
 from guessahead.measure.bench.workload import default_tasks
 from guessahead.protocols import Rows
 from guessahead.runners.second_look import where_not_finite
@@ -31,40 +28,11 @@ if TYPE_CHECKING:
 DEFAULT_ROWS: Final = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _PROFILED_ROWS: Final = (1, 8)
 _PROFILED_PASSES: Final = 8
+BLOCK_PASSES: Final = 5
+_FURTHER: Final = 5
+"""A further row is the mean of those up to this one."""
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PassFloor:
-    """The minimum work of a pass: bytes to read and multiply-adds, from the model's file.
-
-    weights: per pass (bytes) and per row (multiply-adds). attention: per cached position and row
-    (multiply-adds); the cache's bytes are those that the engine allocates.
-    """
-
-    num_weight_bytes: int
-    int8_macs: int
-    f32_macs: int
-    attention_macs: int
-
-    @classmethod
-    def of(cls, path: Path, engine: NativeEngine, *, int8: bool) -> PassFloor:
-        """int8: quantised weights meet int8 activations."""
-        with GGUFFile.open(path) as file:
-            config = Checkpoint(file, tuple(ARCHITECTURES)).config
-            untied = "output.weight" in file.tensors
-            macs = {True: 0, False: 0}
-            for name, tensor in file.tensors.items():
-                if len(tensor.shape) == 2 and not (untied and name == "token_embd.weight"):
-                    macs[int8 and tensor.type.block_size > 1] += math.prod(tensor.shape)
-        attention = 2 * config.num_layers * config.num_heads * config.head_dim
-        return cls(engine.info.bytes_per_pass, macs[True], macs[False], attention)
-
-    def work(self, num_rows: int, num_positions: int, cache_bytes: float) -> Work:
-        """The work of one pass of num_rows over a cache of num_positions and cache_bytes."""
-        f32 = num_rows * (self.f32_macs + self.attention_macs * num_positions)
-        return Work(self.num_weight_bytes + cache_bytes, num_rows * self.int8_macs, f32)
 
 
 class Bench:
@@ -132,29 +100,53 @@ class Bench:
 
 @dataclass(slots=True)
 class PassTimes:
-    """Seconds of passes by context and number of rows, sampled alternately."""
+    """Seconds of passes over one context, by number of rows.
 
-    benches: dict[int, Bench]
+    blocks: of several passes of one size in a row, as in a text whose steps are alike. alternating: of passes
+    each of which follows one of another size. again: a second series of blocks of one row, the null. Each
+    round begins with another size, as a pass may leave the caches in another state than the next one needs.
+    """
+
+    bench: Bench
     rows: Sequence[int]
-    samples: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    num_rounds: int = 0
+    blocks: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    alternating: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    again: list[float] = field(default_factory=list)
 
     def sample(self) -> None:
-        """One pass of each kind."""
-        for context, bench in self.benches.items():
-            for num_rows in self.rows:
-                self.samples.setdefault((context, num_rows), []).append(bench.run(num_rows))
+        """One round: a block and an alternating pass of each size, and the null."""
+        start = self.num_rounds % len(self.rows)
+        order = [*self.rows[start:], *self.rows[:start]]
+        self.num_rounds += 1
+        for num_rows in order:
+            self.alternating[num_rows].append(self.bench.run(num_rows))
+        for num_rows in order:
+            self.blocks[num_rows].append(self._block(num_rows))
+        self.again.append(self._block(1))
 
-    def seconds(self, context: int, num_rows: int) -> float:
-        return median(self.samples[context, num_rows])
+    def _block(self, num_rows: int) -> float:
+        """Seconds of a pass: the median of a block without its first one."""
+        return median([self.bench.run(num_rows) for _ in range(BLOCK_PASSES)][1:])
 
-    def v(self, context: int, num_rows: int) -> float:
-        """Time of a pass over that of one row, at the same context."""
-        return self.seconds(context, num_rows) / self.seconds(context, 1)
+    def seconds(self, num_rows: int) -> float:
+        """Of a pass in blocks."""
+        return median(self.blocks[num_rows])
+
+    def v(self, num_rows: int) -> float:
+        """Time of a pass over that of one row, in blocks."""
+        return self.seconds(num_rows) / self.seconds(1)
+
+    def alternating_seconds(self, num_rows: int) -> float:
+        return median(self.alternating[num_rows])
+
+    def alternating_v(self, num_rows: int) -> float:
+        return self.alternating_seconds(num_rows) / self.alternating_seconds(1)
 
     @property
-    def identical(self) -> bool:
-        """Whether every row of every pass chose what plain decoding chose."""
-        return all(bench.all_identical for bench in self.benches.values())
+    def null(self) -> float:
+        """One row over one row: how far apart two measurements of the same thing are."""
+        return median(self.again) / self.seconds(1)
 
 
 def time_passes(
@@ -164,8 +156,8 @@ def time_passes(
     rows: Sequence[int],
     num_rounds: int,
     between: Callable[[], None],
-) -> PassTimes:
-    """Median-ready samples of every (context, rows), interleaved; one row is always among them.
+) -> dict[int, PassTimes]:
+    """The times by context, one context after the other; one row is always among the rows.
 
     between: called before the first round, between rounds and after the last. Raises ParameterError if rows
     or contexts do not fit the model.
@@ -179,16 +171,22 @@ def time_passes(
         raise ParameterError(f"contexts must be from 1 to {most} tokens for this model and {rows[-1]} rows")
     engine = native_engine(lm)
     text = text_of(lm, max(contexts))
-    times = PassTimes({context: Bench(engine, text[:context], rows[-1]) for context in contexts}, rows)
-    times.sample()  # warm-up
-    times.samples.clear()
+    found = {}
     between()
-    for index in range(num_rounds):
-        times.sample()
-        if index == num_rounds // 2:
-            between()
-    between()
-    return times
+    for context in dict.fromkeys(contexts):
+        bench = Bench(engine, text[:context], rows[-1])
+        for num_rows in rows:
+            bench.run(num_rows)  # warm-up
+        found[context] = PassTimes(bench, rows)
+        for _ in range(num_rounds):
+            found[context].sample()
+        between()
+    return found
+
+
+def identical(found: Mapping[int, PassTimes]) -> bool:
+    """Whether every row of every pass chose what plain decoding chose."""
+    return all(times.bench.all_identical for times in found.values())
 
 
 def native_engine(lm: LanguageModel) -> NativeEngine:
@@ -213,24 +211,37 @@ def time_prompt(lm: LanguageModel, num_tokens: int, num_rounds: int) -> dict[str
     return {"num_tokens": num_tokens, "ms": seconds * 1e3, "tokens_per_second": num_tokens / seconds}
 
 
-def pass_rows(times: PassTimes, costs: PassFloor, peaks: Peaks) -> list[dict[str, Any]]:
+def pass_rows(found: Mapping[int, PassTimes], costs: PassFloor, peaks: Peaks) -> list[dict[str, Any]]:
     """The rows of the JSON document (benchmarks/README.md describes them)."""
-    found = []
-    for context, bench in times.benches.items():
+    entries = []
+    for context, times in found.items():
         for num_rows in times.rows:
-            least = peaks.least_seconds(costs.work(num_rows, context, bench.cache_bytes))
-            seconds = times.seconds(context, num_rows)
-            found.append(
+            least = peaks.least_seconds(costs.work(num_rows, context, times.bench.cache_bytes))
+            seconds = times.seconds(num_rows)
+            entries.append(
                 {
                     "rows": num_rows,
                     "context": context,
                     "ms": seconds * 1e3,
-                    "v": times.v(context, num_rows),
+                    "v": times.v(num_rows),
+                    "alternating_ms": times.alternating_seconds(num_rows) * 1e3,
+                    "alternating_v": times.alternating_v(num_rows),
                     "roofline_ms": least * 1e3,
                     "ratio_to_roofline": seconds / least,
                 }
             )
-    return found
+    return entries
+
+
+def context_entry(context: int, times: PassTimes, costs: PassFloor, peaks: Peaks) -> dict[str, Any]:
+    """The null, and the time of one more row, also over that of its int8 multiply-adds at their peak."""
+    entry: dict[str, Any] = {"context": context, "null": times.null}
+    if more := times.rows[1:]:
+        last = max((m for m in more if m <= _FURTHER), default=more[0])
+        seconds = (times.seconds(last) - times.seconds(1)) / (last - 1)
+        over_macs = seconds / (costs.int8_macs / peaks.int8) if costs.int8_macs else None
+        entry |= {"further_row_ms": seconds * 1e3, "up_to_rows": last, "further_row_over_macs": over_macs}
+    return entry
 
 
 def bench_passes(
@@ -246,19 +257,20 @@ def bench_passes(
 ) -> dict[str, Any]:
     """The document, without provenance."""
     times = time_passes(lm, contexts=contexts, rows=rows, num_rounds=num_rounds, between=meter.measure)
-    engine = native_engine(lm)
-    profiled = [(context, m) for context in contexts for m in _PROFILED_ROWS if m <= times.rows[-1]]
+    engine, all_rows = native_engine(lm), next(iter(times.values())).rows
+    floor, peaks = PassFloor.of(path, engine, int8=int8), meter.peaks
+    profiled = [(context, m) for context in times for m in _PROFILED_ROWS if m <= all_rows[-1]]
     return {
         "benchmark": "passes",
         "model": lm.name,
         "num_rounds": num_rounds,
-        "identical": times.identical,
+        "identical": identical(times),
         "peaks": meter.to_dict(),
         "bytes_per_pass": engine.info.bytes_per_pass,
-        "rows": pass_rows(times, PassFloor.of(path, engine, int8=int8), meter.peaks),
+        "rows": pass_rows(times, floor, peaks),
+        "contexts": [context_entry(context, each, floor, peaks) for context, each in times.items()],
         "prompt": time_prompt(lm, prompt_tokens, min(num_rounds, 3)) if prompt_tokens else None,
         "profile": [
-            {"rows": m, "context": context, "ms": times.benches[context].profile(m)}
-            for context, m in profiled
+            {"rows": m, "context": context, "ms": times[context].bench.profile(m)} for context, m in profiled
         ],
     }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import guessahead._native as _native
+from guessahead.checkpoints.gguf import GGUFFile
+from guessahead.engines.native import NativeEngine
+from guessahead.engines.native.architectures import ARCHITECTURES
+from guessahead.engines.native.checkpoint import Checkpoint
 
 UNITS: Final = ("int8", "f32")
 
@@ -48,6 +54,38 @@ class Work:
             self.int8_macs + other.int8_macs,
             self.f32_macs + other.f32_macs,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PassFloor:
+    """The minimum work of a pass: bytes to read and multiply-adds, from the model's file.
+
+    weights: per pass (bytes) and per row (multiply-adds). attention: per cached position and row
+    (multiply-adds); the cache's bytes are those that the engine allocates.
+    """
+
+    num_weight_bytes: int
+    int8_macs: int
+    f32_macs: int
+    attention_macs: int
+
+    @classmethod
+    def of(cls, path: Path, engine: NativeEngine, *, int8: bool) -> PassFloor:
+        """int8: quantised weights meet int8 activations."""
+        with GGUFFile.open(path) as file:
+            config = Checkpoint(file, tuple(ARCHITECTURES)).config
+            untied = "output.weight" in file.tensors
+            macs = {True: 0, False: 0}
+            for name, tensor in file.tensors.items():
+                if len(tensor.shape) == 2 and not (untied and name == "token_embd.weight"):
+                    macs[int8 and tensor.type.block_size > 1] += math.prod(tensor.shape)
+        attention = 2 * config.num_layers * config.num_heads * config.head_dim
+        return cls(engine.info.bytes_per_pass, macs[True], macs[False], attention)
+
+    def work(self, num_rows: int, num_positions: int, cache_bytes: float) -> Work:
+        """The work of one pass of num_rows over a cache of num_positions and cache_bytes."""
+        f32 = num_rows * (self.f32_macs + self.attention_macs * num_positions)
+        return Work(self.num_weight_bytes + cache_bytes, num_rows * self.int8_macs, f32)
 
 
 class PeakMeter:
