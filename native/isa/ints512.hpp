@@ -97,6 +97,7 @@ static inline IW times(IW a, IW b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 static inline void dot_bytes(IW& acc, IW w, IW x) { acc.v = _mm512_dpbusd_epi32(acc.v, w.v, x.v); }
 static inline void pin(IW& a) { asm volatile("" : "+v"(a.v)); }
 static inline void pin(FW& a) { asm volatile("" : "+v"(a.v)); }
+static inline void pin(F8& a) { asm volatile("" : "+v"(a.v)); }
 GA_INLINE void step(IW& acc, IW w, const std::int8_t* x) {
   std::int32_t bits;
   __builtin_memcpy(&bits, x, 4);

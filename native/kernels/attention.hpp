@@ -1,6 +1,8 @@
 // Attention over one block of 64 positions. Included by all.hpp; see there.
 
-constexpr int kQueries = 2 * kWideTiles;        // that share one reading of the keys and values
+// Queries that share one reading of keys or values: so many chains as there are registers for.
+constexpr int kQueries = kWideTiles == 1 ? 3 : 4;
+constexpr int kBatch = 12;                      // queries that are done with the keys before the values
 constexpr int kSpan = 4 * kWideTiles * kLanes;  // elements of a query's output made at a time
 
 static inline void cache_load(const float* p, F8& out) { out = load(p); }
@@ -22,17 +24,20 @@ template <int Q, class T>
 static inline void scores(Query* const* queries, const T* keys, int head_dim, const char*& next,
                           float (*out)[kPage]) {
   constexpr int kVectors = 4;
+  const float* from[Q];
+  for (int q = 0; q < Q; ++q) from[q] = queries[q]->q;
   for (int first = 0; first < kPage; first += kSpan) {
     FW s[Q][kVectors];
     for (auto& row : s)
       for (FW& f : row) f = wide_zero();
     for (int d = 0; d < head_dim; ++d) {
       fetch_next(next, kSpan * sizeof(T));
-      FW k[kVectors];
-      for (int i = 0; i < kVectors; ++i) k[i] = wide_load(keys + d * kPage + first + i * kWideTiles * kLanes);
-      for (int q = 0; q < Q; ++q) {
-        const FW x = wide_set1(queries[q]->q + d);
-        for (int i = 0; i < kVectors; ++i) s[q][i] = fma(k[i], x, s[q][i]);
+      FW x[Q];
+      for (int q = 0; q < Q; ++q) x[q] = wide_set1(from[q] + d);
+      for (int i = 0; i < kVectors; ++i) {
+        FW k = wide_load(keys + d * kPage + first + i * kWideTiles * kLanes);
+        pin(k);  // else each query loads it again
+        for (int q = 0; q < Q; ++q) s[q][i] = fma(k, x[q], s[q][i]);
       }
     }
     for (int q = 0; q < Q; ++q)
@@ -79,7 +84,7 @@ static inline F8 mix(const Query& query, const Shares& shares, F8 old_value, F8 
 
 // N vectors of the weighted sums of values for Q queries, one chain over positions per element.
 template <int Q, class V, int N, class T>
-static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], const T* values, int head_dim,
+static inline void weigh(const float (*weights)[kPage], const int* valid, const T* values, int head_dim,
                          int d, const char*& next, float (*out)[kSpan]) {
   constexpr int kWidth = sizeof(V) / sizeof(float);
   V acc[Q][N];
@@ -89,12 +94,13 @@ static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], c
   for (int q = 1; q < Q; ++q) shared = valid[q] < shared ? valid[q] : shared;
   for (int j = 0; j < shared; ++j) {
     fetch_next(next, N * kWidth * sizeof(T));
-    V v[N];
-    for (int i = 0; i < N; ++i) cache_load(values + j * head_dim + d + i * kWidth, v[i]);
-    for (int q = 0; q < Q; ++q) {
-      V e;
-      spread(weights[q] + j, e);
-      for (int i = 0; i < N; ++i) acc[q][i] = fma(v[i], e, acc[q][i]);
+    V e[Q];
+    for (int q = 0; q < Q; ++q) spread(weights[q] + j, e[q]);
+    for (int i = 0; i < N; ++i) {
+      V v;
+      cache_load(values + j * head_dim + d + i * kWidth, v);
+      pin(v);
+      for (int q = 0; q < Q; ++q) acc[q][i] = fma(v, e[q], acc[q][i]);
     }
   }
   for (int q = 0; q < Q; ++q) {
@@ -111,15 +117,37 @@ static inline void weigh(const float (*weights)[kPage], const int (&valid)[Q], c
   }
 }
 
-template <int Q, class T>
-static inline void attend_group(Query* const* queries, const T* keys, const T* values, int first_position,
-                                int head_dim, const char* next) {
-  alignas(64) float weights[Q][kPage];
-  alignas(64) float part[Q][kSpan];
-  int valid[Q];
-  Shares shares[Q];
-  scores<Q>(queries, keys, head_dim, next, weights);
-  for (int q = 0; q < Q; ++q) {
+// Calls `work` with groups of queries: the first of a group, and its size as a constant.
+template <int N>
+struct Size {
+  static constexpr int value = N;
+};
+template <class Work>
+GA_INLINE void in_groups(int num, Work work) {
+  int q = 0;
+  // Four are two pairs rather than three and one.
+  for (; num - q >= kQueries && !(kQueries == 3 && num - q == 4); q += kQueries) work(q, Size<kQueries>{});
+  if (kQueries > 3 && num - q == 3) {
+    work(q, Size<3>{});
+    return;
+  }
+  for (; num - q >= 2; q += 2) work(q, Size<2>{});
+  if (q < num) work(q, Size<1>{});
+}
+
+// At most kBatch queries. First all keys, then all values: both do not fit the first-level cache. The next
+// block is fetched while the first group is worked on.
+template <class T>
+static inline void attend_batch(Query* const* queries, int num, const T* keys, const T* values,
+                                int first_position, int head_dim, const char* next) {
+  alignas(64) float weights[kBatch][kPage];
+  int valid[kBatch];
+  Shares shares[kBatch];
+  const char* nothing = nullptr;
+  in_groups(num, [&](int q, auto size) {
+    scores<decltype(size)::value>(queries + q, keys, head_dim, q == 0 ? next : nothing, weights + q);
+  });
+  for (int q = 0; q < num; ++q) {
     const int seen = queries[q]->position - first_position + 1;
     valid[q] = seen < kPage ? seen : kPage;
     float sum;
@@ -128,21 +156,24 @@ static inline void attend_group(Query* const* queries, const T* keys, const T* v
     shares[q] = shares_of(*queries[q], most, sum);
   }
   for (int d = 0; d < head_dim;) {
-    int done = kSpan;
-    if (d + kSpan <= head_dim) {
-      weigh<Q, FW, 4>(weights, valid, values, head_dim, d, next, part);
-    } else {
-      weigh<Q, F8, 1>(weights, valid, values, head_dim, d, next, part);
-      done = kLanes;
-    }
-    for (int q = 0; q < Q; ++q)
-      for (int i = 0; i < done; i += kLanes) {
-        float* out = queries[q]->out + d + i;
-        store(out, mix(*queries[q], shares[q], load(out), load(part[q] + i)));
+    const int width = d + kSpan <= head_dim ? kSpan : kLanes;
+    in_groups(num, [&](int q, auto size) {
+      constexpr int kSize = decltype(size)::value;
+      alignas(64) float part[kSize][kSpan];
+      const char*& fetched = q == 0 ? next : nothing;
+      if (width == kSpan)
+        weigh<kSize, FW, 4>(weights + q, valid + q, values, head_dim, d, fetched, part);
+      else
+        weigh<kSize, F8, 1>(weights + q, valid + q, values, head_dim, d, fetched, part);
+      for (int i = 0; i < kSize; ++i) {
+        float* out = queries[q + i]->out + d;
+        for (int lane = 0; lane < width; lane += kLanes)
+          store(out + lane, mix(*queries[q + i], shares[q + i], load(out + lane), load(part[i] + lane)));
       }
-    d += done;
+    });
+    d += width;
   }
-  for (int q = 0; q < Q; ++q) {
+  for (int q = 0; q < num; ++q) {
     queries[q]->max = shares[q].max;
     queries[q]->sum = shares[q].sum;
   }
@@ -151,13 +182,10 @@ static inline void attend_group(Query* const* queries, const T* keys, const T* v
 template <class T>
 static inline void attend_block(Query* const* queries, int num, const T* keys, const T* values,
                                 int first_position, int head_dim, const void* next_block) {
-  const char* next = static_cast<const char*>(next_block);  // fetched while the first group is worked on
-  int q = 0;
-  for (; q + kQueries <= num; q += kQueries, next = nullptr)
-    attend_group<kQueries>(queries + q, keys, values, first_position, head_dim, next);
-  for (; q + 2 <= num; q += 2, next = nullptr)
-    attend_group<2>(queries + q, keys, values, first_position, head_dim, next);
-  if (q < num) attend_group<1>(queries + q, keys, values, first_position, head_dim, next);
+  const char* next = static_cast<const char*>(next_block);
+  for (int q = 0; q < num; q += kBatch, next = nullptr)
+    attend_batch(queries + q, num - q < kBatch ? num - q : kBatch, keys, values, first_position, head_dim,
+                 next);
 }
 
 static void attend(Query* const* queries, int num, const float* keys, const float* values, int first_position,
