@@ -64,10 +64,10 @@ void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id, int column)
   const float* weight = vectors_.at(weight_id).get();
   // Every worker takes its share of the columns of all rows and finds the scales of the rows by itself: rows
   // that are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
-  const int columns = round_up((src.stride + pool_->size() - 1) / pool_->size(), 2 * kBlock);
-  add("norm", [this, &src, &dst, weight, eps, column, columns](Pass& pass, int worker, Counter*) {
+  add("norm", [this, &src, &dst, weight, eps, column](Pass& pass, int worker, Counter*) {
     const bool gather = dst.compact && !src.compact;
-    const int rows = rows_of(dst, pass), stride = static_cast<int>(src.stride);
+    const int rows = rows_of(dst, pass), stride = static_cast<int>(src.stride), workers = pool_->active();
+    const int columns = round_up((stride + workers - 1) / workers, 2 * kBlock);
     const int first = worker * columns, n = std::min(columns, stride - first);
     if (n <= 0) return;
     for (int r = 0; r < rows; ++r) {
@@ -122,9 +122,9 @@ void Plan::add_scaled(int src_id, int dst_id, float scale, int weight_id, float 
 
 void Plan::cap(int buffer_id, float divisor, float most) {
   Buffer& buffer = *buffers_.at(buffer_id);
-  const int stride = static_cast<int>(buffer.stride),
-            columns = round_up((stride + pool_->size() - 1) / pool_->size(), kBlock);
-  add("head", [this, &buffer, divisor, most, stride, columns](Pass& pass, int worker, Counter*) {
+  const int stride = static_cast<int>(buffer.stride);
+  add("head", [this, &buffer, divisor, most, stride](Pass& pass, int worker, Counter*) {
+    const int workers = pool_->active(), columns = round_up((stride + workers - 1) / workers, kBlock);
     const int first = worker * columns, n = std::min(columns, stride - first), rows = rows_of(buffer, pass);
     for (int r = 0; r < rows && n > 0; ++r) kernels_->cap(buffer.row(r) + first, divisor, most, n);
   });

@@ -73,14 +73,16 @@ void Plan::forward(std::vector<RowGroup>& groups, const std::vector<int>& taps) 
     partial_out_.resize(partials * shape_.head_dim);
   for (const int tap : taps) taps_[tap].resize(static_cast<std::size_t>(pass.rows) * tap_width_);
   using clock = std::chrono::steady_clock;
-  pool_->run([&](int worker) {
+  pool_->run_claimed([&](int worker) {
     Counter *counters = counters_.data(), *others = counters + pool_->size();
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if (!operations_[i].due(pass)) continue;
       const auto start = profiling_ && worker == 0 ? clock::now() : clock::time_point();
       operations_[i].work(pass, worker, counters);
-      pool_->barrier();
+      if (!pool_->barrier(worker)) return;
       counters[worker].next.store(0, std::memory_order_relaxed);  // ready again after the next barrier
+      for (int other = pool_->active(); worker == 0 && other < pool_->size(); ++other)
+        counters[other].next.store(0, std::memory_order_relaxed);
       std::swap(counters, others);
       if (profiling_ && worker == 0)
         profile_[operations_[i].label] += std::chrono::duration<double>(clock::now() - start).count();

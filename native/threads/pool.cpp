@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <system_error>
@@ -17,6 +18,14 @@ namespace {
 // takes 30, in every pass of a drafter.) With more workers than processors, who spins keeps another from
 // working.
 constexpr int kSpins = 16000;
+// At a barrier, some 20 to 60 microseconds: the others are about to come, or do not run at all.
+constexpr int kBarrierSpins = 2000;
+// A job is stalled if waiting takes this share of its time, and not only a moment. One stalled job is chance;
+// after a second one, or after so long, it goes on with one worker less. One more is tried after 8 to 64
+// jobs.
+constexpr int kStalledShare = 3;
+constexpr std::chrono::nanoseconds kMoment{500'000}, kLong{10'000'000};
+constexpr int kMostPause = 64;
 
 void pause() {
 #if defined(__x86_64__)
@@ -70,7 +79,10 @@ std::shared_ptr<Pool> Pool::shared(int threads) {
   return pool;
 }
 
-Pool::Pool(int threads, int spins) : size_(threads), spins_(spins) { start(); }
+Pool::Pool(int threads, int spins)
+    : size_(threads), spins_(spins), seats_(threads), active_(threads), allowed_(threads) {
+  start();
+}
 
 void Pool::start() {
   try {
@@ -78,12 +90,15 @@ void Pool::start() {
   } catch (const std::system_error&) {
     size_ = 1 + static_cast<int>(threads_.size());  // a limit of the system; fewer workers do the same work
   }
+  allowed_ = std::min(allowed_, size_);
 }
 
 Pool::~Pool() {
   stop_.store(true);
-  round_.fetch_add(1);
-  round_.notify_all();
+  for (Seat& seat : seats_) {
+    seat.round.fetch_add(1);
+    seat.round.notify_all();
+  }
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -91,52 +106,112 @@ void Pool::after_fork_in_child() {
   // The handles stay where they are: there is no thread that could be joined or detached.
   new std::vector<std::thread>(std::move(threads_));
   threads_.clear();
-  round_.store(0);
+  for (Seat& seat : seats_) seat.round.store(0);
   mutex_.unlock();
 }
 
 void Pool::serve(int worker) {
   std::uint32_t seen = 0;
+  Seat& seat = seats_[worker];
   while (true) {
-    for (int i = 0; i < spins_ && round_.load(std::memory_order_acquire) == seen; ++i) pause();
-    round_.wait(seen, std::memory_order_acquire);
+    for (int i = 0; i < spins_ && seat.round.load(std::memory_order_acquire) == seen; ++i) pause();
+    seat.round.wait(seen, std::memory_order_acquire);
     ++seen;
     if (stop_.load()) return;
     {
       const PlainFloats guard;
+      seat.left = false;
       (*job_)(worker);
     }
-    barrier();
+    if (!seat.left) barrier(worker);
   }
 }
 
 void Pool::run(const std::function<void(int)>& job) {
   const std::lock_guard lock(mutex_);
-  if (threads_.empty()) start();
-  const PlainFloats guard;
-  job_ = &job;
-  if (size_ > 1) {
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-  }
-  job(0);
-  barrier();
+  may_lose_ = false;
+  run_on(size_, job);
 }
 
-void Pool::barrier() {
-  if (size_ == 1) return;
-  const std::uint32_t phase = phase_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == size_ - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
+void Pool::run_claimed(const std::function<void(int)>& job) {
+  const std::lock_guard lock(mutex_);
+  if (allowed_ < size_ && --jobs_left_ <= 0) {
+    ++allowed_;
+    suspect_ = true;
+  }
+  may_lose_ = true;
+  has_lost_ = false;
+  waited_ns_.store(0, std::memory_order_relaxed);
+  started_ = Clock::now();
+  run_on(allowed_, job);
+  learn();
+}
+
+void Pool::run_on(int workers, const std::function<void(int)>& job) {
+  if (threads_.empty()) start();
+  workers = std::min(workers, size_);
+  const PlainFloats guard;
+  job_ = &job;
+  active_.store(workers, std::memory_order_relaxed);
+  for (int worker = 1; worker < workers; ++worker) {
+    seats_[worker].round.fetch_add(1, std::memory_order_release);
+    seats_[worker].round.notify_all();
+  }
+  job(0);
+  barrier(0);
+}
+
+// Whether the workers of the running job wait for each other more than they should.
+bool Pool::stalled() const {
+  const std::chrono::nanoseconds waited(waited_ns_.load(std::memory_order_relaxed));
+  return waited > kMoment && waited * kStalledShare > Clock::now() - started_ && (suspect_ || waited > kLong);
+}
+
+// How many workers the next jobs begin with.
+void Pool::learn() {
+  if (has_lost_) {
+    pause_ = std::min(2 * pause_, kMostPause);
+    jobs_left_ = pause_;
+    allowed_ = active();
+    suspect_ = false;
     return;
   }
-  for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
-    if (spins < spins_)
-      pause();
-    else
-      sched_yield();
+  const std::chrono::nanoseconds waited(waited_ns_.load(std::memory_order_relaxed));
+  suspect_ = waited > kMoment && waited * kStalledShare > Clock::now() - started_;
+  if (suspect_) return;
+  if (allowed_ == size_)
+    pause_ = kFirstPause;
+  else if (jobs_left_ <= 0)
+    jobs_left_ = pause_;
+}
+
+bool Pool::barrier(int worker) {
+  const int active = active_.load(std::memory_order_relaxed);
+  if (active == 1) return true;
+  const std::uint32_t phase = phase_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == active - 1) {
+    arrived_.store(0, std::memory_order_relaxed);
+    if (may_lose_ && waited_ns_.load(std::memory_order_relaxed) != 0 && stalled()) {
+      has_lost_ = true;
+      active_.store(active - 1, std::memory_order_relaxed);
+      waited_ns_.store(0, std::memory_order_relaxed);
+      started_ = Clock::now();
+    }
+    phase_.store(phase + 1, std::memory_order_release);
+  } else {
+    const auto open = [&] { return phase_.load(std::memory_order_acquire) != phase; };
+    const int spins = std::min(spins_, kBarrierSpins);
+    for (int i = 0; i < spins && !open(); ++i) pause();
+    if (!open()) {
+      const Clock::time_point since = Clock::now();
+      while (!open()) sched_yield();
+      const std::chrono::nanoseconds waited = Clock::now() - since;
+      waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed);
+    }
   }
+  if (worker < active_.load(std::memory_order_relaxed)) return true;
+  seats_[worker].left = true;
+  return false;
 }
 
 }  // namespace ga

@@ -1,6 +1,7 @@
 // A few workers that run one job together. The caller is worker 0.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,13 +28,23 @@ class Pool : ForkAware {
   // change them per thread.
   void run(const std::function<void(int)>& job);
 
-  // Inside a job: waits until every worker has come here.
-  void barrier();
+  // As `run`, of a job that any number of workers can do. Where other processes take the processors, workers
+  // wait for one that does not run; then the job goes on with fewer of them, and so do the next ones.
+  void run_claimed(const std::function<void(int)>& job);
+
+  // Inside a job: waits until all active workers have come here. False = the job goes on without this one.
+  bool barrier(int worker);
+
+  // Inside a job: the workers that do it, [0, active()). Fewer after some barriers of `run_claimed`.
+  int active() const { return active_.load(std::memory_order_relaxed); }
 
  private:
   Pool(int threads, int spins);
   void start();
   void serve(int worker);
+  void run_on(int workers, const std::function<void(int)>& job);
+  bool stalled() const;
+  void learn();
   // A fork waits for the running job, so that the child finds everything between two jobs.
   void before_fork() override { mutex_.lock(); }
   void after_fork_in_parent() override { mutex_.unlock(); }
@@ -43,10 +54,25 @@ class Pool : ForkAware {
   const int spins_;   // how often a worker looks again before it gives up its processor
   std::mutex mutex_;  // of the running job
   const std::function<void(int)>* job_ = nullptr;
-  alignas(64) std::atomic<std::uint32_t> round_{0};  // counts jobs; workers wait for it to change
+  struct alignas(64) Seat {               // of a worker
+    std::atomic<std::uint32_t> round{0};  // counts its jobs; the worker waits for it to change
+    bool left = false;                    // it has left the running job
+  };
+  std::vector<Seat> seats_;
+  std::atomic<int> active_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};  // counts barriers
   std::atomic<bool> stop_{false};
+
+  // Of `run_claimed`.
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point started_;                 // the running job, or its last loss of a worker
+  std::atomic<std::int64_t> waited_ns_{0};    // by its workers since then, without spinning
+  bool may_lose_ = false, has_lost_ = false;  // workers: the running job
+  bool suspect_ = false;                      // the last job was stalled, or this one has a worker more
+  int allowed_;                               // workers of the next job
+  int pause_ = kFirstPause, jobs_left_ = 0;   // jobs until one more is tried
+  static constexpr int kFirstPause = 8;
   std::vector<std::thread> threads_;  // the workers but the caller; none yet in the child of a fork
 };
 
