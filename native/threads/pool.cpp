@@ -193,6 +193,7 @@ bool Pool::barrier(int worker) {
     arrived_.store(0, std::memory_order_relaxed);
     if (may_lose_ && waited_ns_.load(std::memory_order_relaxed) != 0 && stalled()) {
       has_lost_ = true;
+      seats_[active - 1].left = true;
       active_.store(active - 1, std::memory_order_relaxed);
       waited_ns_.store(0, std::memory_order_relaxed);
       started_ = Clock::now();
@@ -209,9 +210,7 @@ bool Pool::barrier(int worker) {
       waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed);
     }
   }
-  if (worker < active_.load(std::memory_order_relaxed)) return true;
-  seats_[worker].left = true;
-  return false;
+  return !seats_[worker].left;
 }
 
 }  // namespace ga

@@ -56,7 +56,7 @@ class Pool : ForkAware {
   const std::function<void(int)>* job_ = nullptr;
   struct alignas(64) Seat {               // of a worker
     std::atomic<std::uint32_t> round{0};  // counts its jobs; the worker waits for it to change
-    bool left = false;                    // it has left the running job
+    bool left = false;  // the job goes on without it; set before the barrier at which it learns that opens
   };
   std::vector<Seat> seats_;
   std::atomic<int> active_;
