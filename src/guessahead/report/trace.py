@@ -7,7 +7,7 @@ model, drafter, gamma, seed, prompt_token_ids, finish_reason, steps: see guessah
 tokens: the text of every token that occurs, by id. A token whose bytes are not text on their own (a part of
     a character) is {"hex": "e29c"} instead.
 control_token_ids: the ids of control tokens (`tokens` has their names).
-stats: guessahead.core.stats.Stats.to_dict(). predicted_tau: tau of independent guesses, or null.
+stats: guessahead.core.stats.Stats.to_dict(). predicted_tau: tokens that were expected of a pass, or null.
 plain, comparison: null, or with --compare the statistics of plain decoding (as in `stats`), and
     guessahead.measure.bench.comparison.Comparison.to_dict().
 """
