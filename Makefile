@@ -121,6 +121,6 @@ $(VENV)/.requirements: Makefile pyproject.toml
 $(VENV)/.tools: $(VENV)/.requirements
 	@echo 'installing what tests and lint need into $(VENV)'
 	@$(PIP) install $(TORCH)
-	@$(PYTHON) -c '$(LIST)' test reference dev docs plot > $(VENV)/tools.txt
+	@$(PYTHON) -c '$(LIST)' test reference dev docs plot structured > $(VENV)/tools.txt
 	@$(PIP) install -r $(VENV)/tools.txt
 	@touch $@

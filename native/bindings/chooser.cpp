@@ -1,6 +1,7 @@
 // guessahead._native.Chooser: the chooser by itself, for tests and for engines that bring their own logits.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -38,9 +39,11 @@ void construct(ga::Chooser* self, double temperature, int32_t top_k, double top_
   new (self) ga::Chooser(std::move(params), prompt_length);
 }
 
-int32_t choose(const ga::Chooser& self, Vector<float> logits, const std::string& isa) {
+int32_t choose(const ga::Chooser& self, Vector<float> logits, const std::string& isa,
+               std::optional<Vector<uint32_t>> mask) {
   if (logits.size() == 0) throw nb::value_error("choose: the row of logits is empty");
-  return self.choose(ga::select_kernels(isa), logits.data(), logits.size());
+  if (mask && mask->size() * 32 < logits.size()) throw nb::value_error("choose: the mask is too short");
+  return self.choose(ga::select_kernels(isa), logits.data(), logits.size(), mask ? mask->data() : nullptr);
 }
 
 std::vector<double> gumbel_noise(uint64_t seed, uint32_t stream, uint64_t position,
@@ -82,8 +85,9 @@ void bind_chooser(nb::module_& m) {
       .def("__init__", &construct, nb::kw_only(), "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a,
            "repetition_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a, "logit_bias"_a, "eos_ids"_a,
            "min_tokens"_a, "seed"_a, "stream"_a, "prompt_length"_a)
-      .def("choose", &choose, "logits"_a, "isa"_a = "",
-           "The token that follows history + pushed; logits: float32[vocab].")
+      .def("choose", &choose, "logits"_a, "isa"_a = "", "mask"_a = nb::none(),
+           "The token that follows history + pushed; logits: float32[vocab]. mask: uint32[words], packed:\n"
+           "the tokens that are allowed; None = all.")
       .def(
           "sync",
           [](ga::Chooser& self, Vector<int32_t> history) { self.sync(history.data(), history.size()); },

@@ -35,6 +35,7 @@ struct Group {
   Chooser* chooser;
   Logits logits;
   std::optional<FloatRows> given;
+  std::optional<Masks> masks;
 };
 
 // What the pass yields for a group.
@@ -47,7 +48,7 @@ nb::object to_object(std::vector<T> values, std::initializer_list<std::size_t> s
   return nb::cast(to_numpy(std::move(values), shape));
 }
 
-RowGroup unpacked(const Group& group) {
+RowGroup unpacked(const Group& group, std::size_t vocab) {
   RowGroup r;
   const std::size_t num = group.tokens.size();
   r.sequence = group.sequence;
@@ -64,13 +65,20 @@ RowGroup unpacked(const Group& group) {
     r.given = group.given->data();
     r.given_width = static_cast<int>(group.given->shape(1));
   }
+  if (group.masks) {
+    if (group.committed < 1 || group.masks->shape(0) != num - group.committed + 1)
+      throw std::invalid_argument("forward: one mask for the last committed row and each row after it");
+    if (group.masks->shape(1) * 32 < vocab) throw std::invalid_argument("forward: masks are too short");
+    r.masks = group.masks->data();
+    r.mask_words = static_cast<int>(group.masks->shape(1));
+  }
   return r;
 }
 
 // One pass; a result for each group.
 std::vector<Result> forward(Plan& plan, const std::vector<Group*>& wanted, const std::vector<int>& taps) {
   std::vector<RowGroup> groups;
-  for (const Group* group : wanted) groups.push_back(unpacked(*group));
+  for (const Group* group : wanted) groups.push_back(unpacked(*group, plan.logits_width()));
   std::unique_lock lock(plan.mutex(), std::defer_lock);
   {
     const WithoutGil release(&lock);
@@ -119,17 +127,20 @@ void bind_group(nb::module_& m) {
       .def(
           "__init__",
           [](Group* self, Sequence& sequence, Ints tokens, std::optional<Ints> parents, int committed,
-             Chooser* chooser, const std::string& logits, std::optional<FloatRows> given) {
-            new (self) Group{&sequence, tokens, parents, committed, chooser, parse_logits(logits), given};
+             Chooser* chooser, const std::string& logits, std::optional<FloatRows> given,
+             std::optional<Masks> masks) {
+            new (self)
+                Group{&sequence, tokens, parents, committed, chooser, parse_logits(logits), given, masks};
           },
           nb::kw_only(), "sequence"_a, "tokens"_a, "parents"_a = nb::none(), "committed"_a,
-          "chooser"_a = nb::none(), "logits"_a = "none", "given"_a = nb::none(), nb::keep_alive<1, 2>(),
-          nb::keep_alive<1, 6>(),
+          "chooser"_a = nb::none(), "logits"_a = "none", "given"_a = nb::none(), "masks"_a = nb::none(),
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>(),
           "tokens: int32[n], of which the first `committed` enter the cache. parents: int32[n], -1 = the "
           "last "
           "cached token; None = a chain. chooser: chooses from the last committed row on. logits: of no row "
           "(none), of those that were chosen for (path), or of all from the last committed one on, without "
-          "choosing (all). given: float32[n, width], vectors that come with the tokens.");
+          "choosing (all). given: float32[n, width], vectors that come with the tokens. masks: uint32[n - "
+          "committed + 1, words], packed: the tokens that may be chosen, by row.");
   nb::class_<Result>(m, "GroupResult", "What a pass yields for a RowGroup.")
       .def_prop_ro(
           "chosen", [](const Result& r) { return r.chosen; },

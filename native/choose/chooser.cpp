@@ -53,6 +53,20 @@ size_t sample(const Row<Value>& row, const Noise& noise, Cutoff cutoff, double f
   return best.id;
 }
 
+void ban_all_but(const uint32_t* mask, std::vector<double>& values) {
+  for (size_t start = 0; start < values.size(); start += 32) {
+    const uint32_t word = mask[start / 32];
+    if (word == UINT32_MAX) continue;
+    const size_t end = std::min(values.size(), start + 32);
+    if (word == 0) {
+      std::fill(values.begin() + start, values.begin() + end, -kInfinity);
+      continue;
+    }
+    for (size_t id = start; id < end; ++id)
+      if ((word >> (id - start) & 1) == 0) values[id] = -kInfinity;
+  }
+}
+
 }  // namespace
 
 uint32_t& TokenCounts::slot_of(int32_t token) {
@@ -125,7 +139,8 @@ bool Chooser::bans_eos() const {
 bool Chooser::is_adjusting() const { return !counts_.empty() || !params_.bias.empty() || bans_eos(); }
 
 // False where a logit is not finite.
-bool Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out) const {
+bool Chooser::adjust(const float* logits, size_t vocab, const uint32_t* mask,
+                     std::vector<double>& out) const {
   constexpr uint32_t kExponent = 0x7f800000u;  // all its bits are set where a number is not finite
   out.resize(vocab);
   uint32_t found = 0;
@@ -150,6 +165,7 @@ bool Chooser::adjust(const float* logits, size_t vocab, std::vector<double>& out
   if (bans_eos())
     for (int32_t id : params_.eos_ids)
       if (id >= 0 && static_cast<size_t>(id) < vocab) out[static_cast<size_t>(id)] = -kInfinity;
+  if (mask != nullptr) ban_all_but(mask, out);
   return true;
 }
 
@@ -157,7 +173,7 @@ template <class Value>
 int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t vocab) const {
   Row<Value> row = choosing::scan(kernels, values, vocab);
   if (!row.finite) return kNotFinite;
-  if (row.maximum == -kInfinity) return 0;  // all tokens are banned
+  if (row.maximum == -kInfinity) return kNotAllowed;  // all tokens are banned
   if (greedy_) return static_cast<int32_t>(row.arg_max);
   row.inverse_temperature = 1.0 / params_.temperature;
   const Noise noise(params_.seed, params_.stream, length_);
@@ -170,11 +186,18 @@ int32_t Chooser::decide(const Kernels& kernels, const Value* values, size_t voca
   return static_cast<int32_t>(sample(row, noise, cutoff, floor));
 }
 
-int32_t Chooser::choose(const Kernels& kernels, const float* logits, size_t vocab) const {
+int32_t Chooser::choose(const Kernels& kernels, const float* logits, size_t vocab,
+                        const uint32_t* mask) const {
   if (vocab == 0) return 0;
-  if (!is_adjusting()) return decide(kernels, logits, vocab);
+  if (!is_adjusting() && (mask == nullptr || greedy_)) {
+    const int32_t best = decide(kernels, logits, vocab);
+    // The best of all is the best of those allowed, if it is one of them: mostly it is.
+    if (mask == nullptr || best < 0 || allows(mask, static_cast<size_t>(best))) return best;
+  }
   std::vector<double>& adjusted = scratch().adjusted;
-  return adjust(logits, vocab, adjusted) ? decide(kernels, adjusted.data(), vocab) : kNotFinite;
+  if (!adjust(logits, vocab, mask, adjusted)) return kNotFinite;
+  const int32_t best = decide(kernels, adjusted.data(), vocab);
+  return best == kNotAllowed && mask == nullptr ? 0 : best;
 }
 
 }  // namespace ga

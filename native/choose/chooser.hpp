@@ -11,7 +11,11 @@
 
 namespace ga {
 
-inline constexpr int32_t kNotFinite = -2;  // NOT_FINITE of types.py
+inline constexpr int32_t kNotFinite = -2;   // NOT_FINITE of types.py
+inline constexpr int32_t kNotAllowed = -3;  // NOT_ALLOWED of types.py
+
+// Whether a packed set of tokens (types.Mask) holds one.
+inline bool allows(const uint32_t* mask, size_t id) { return (mask[id / 32] >> (id % 32) & 1) != 0; }
 
 // SamplingParams and the fixed part of a Choice. Ranges are checked in Python (sampling.validate).
 struct ChoiceParams {
@@ -58,15 +62,17 @@ class Chooser {
   // The history is this one from now on: tokens that differ from what it holds are taken back, new ones
   // added.
   void sync(const int32_t* history, size_t n);
-  // kNotFinite where a logit is not finite.
-  int32_t choose(const Kernels& kernels, const float* logits, size_t vocab) const;
+  // kNotFinite where a logit is not finite. mask: the tokens that are allowed, null = all; kNotAllowed where
+  // these are banned.
+  int32_t choose(const Kernels& kernels, const float* logits, size_t vocab,
+                 const uint32_t* mask = nullptr) const;
   void push(int32_t token);
 
  private:
   bool bans_eos() const;
   bool is_adjusting() const;
   void pop();
-  bool adjust(const float* logits, size_t vocab, std::vector<double>& out) const;
+  bool adjust(const float* logits, size_t vocab, const uint32_t* mask, std::vector<double>& out) const;
   template <class Value>
   int32_t decide(const Kernels& kernels, const Value* values, size_t vocab) const;
 

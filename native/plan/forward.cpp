@@ -106,7 +106,10 @@ void Plan::set_profiling(bool on) {
 void Plan::choose(RowGroup& group) {
   int row = group.committed - 1;
   while (true) {
-    const int token = group.chooser->choose(*kernels_, logits_of(group.first_row + row), logits_width());
+    const std::ptrdiff_t line = row - (group.committed - 1);
+    const std::uint32_t* mask = group.masks == nullptr ? nullptr : group.masks + line * group.mask_words;
+    const int token =
+        group.chooser->choose(*kernels_, logits_of(group.first_row + row), logits_width(), mask);
     group.chosen[row] = token;
     int child = row + 1;
     const auto parent = [&](int i) { return group.parents == nullptr ? i - 1 : group.parents[i]; };

@@ -27,8 +27,11 @@ struct RowGroup {
   const int* tokens = nullptr;
   const int* parents = nullptr;  // null = chain
   int num = 0;
-  int committed = 0;             // rows that enter the cache at once; choosing starts at the last of them
-  Chooser* chooser = nullptr;    // null = choose nothing
+  int committed = 0;           // rows that enter the cache at once; choosing starts at the last of them
+  Chooser* chooser = nullptr;  // null = choose nothing
+  const std::uint32_t* masks =
+      nullptr;  // [num - committed + 1][mask_words]: what each choice may be; null = all
+  int mask_words = 0;
   bool all_logits = false;       // compute them from the last committed row on, and choose nothing
   const float* given = nullptr;  // [num][given_width]: vectors that come with the tokens, see Plan::given
   int given_width = 0;

@@ -107,8 +107,11 @@ class Chooser:
 
     def __init__(self, *, temperature: float, top_k: int, top_p: float, min_p: float, repetition_penalty: float, frequency_penalty: float, presence_penalty: float, logit_bias: _Sequence[tuple[int, float]], eos_ids: _Sequence[int], min_tokens: int, seed: int, stream: int, prompt_length: int) -> None: ...
 
-    def choose(self, logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], isa: str = '') -> int:
-        """The token that follows history + pushed; logits: float32[vocab]."""
+    def choose(self, logits: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], isa: str = '', mask: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> int:
+        """
+        The token that follows history + pushed; logits: float32[vocab]. mask: uint32[words], packed:
+        the tokens that are allowed; None = all.
+        """
 
     def sync(self, history: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
         """
@@ -146,9 +149,9 @@ class Product:
 class RowGroup:
     """A sequence's share of a pass."""
 
-    def __init__(self, *, sequence: Sequence, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], parents: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, committed: int, chooser: Chooser | None = None, logits: str = 'none', given: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None) -> None:
+    def __init__(self, *, sequence: Sequence, tokens: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], parents: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, committed: int, chooser: Chooser | None = None, logits: str = 'none', given: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, masks: Annotated[NDArray[numpy.uint32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None) -> None:
         """
-        tokens: int32[n], of which the first `committed` enter the cache. parents: int32[n], -1 = the last cached token; None = a chain. chooser: chooses from the last committed row on. logits: of no row (none), of those that were chosen for (path), or of all from the last committed one on, without choosing (all). given: float32[n, width], vectors that come with the tokens.
+        tokens: int32[n], of which the first `committed` enter the cache. parents: int32[n], -1 = the last cached token; None = a chain. chooser: chooses from the last committed row on. logits: of no row (none), of those that were chosen for (path), or of all from the last committed one on, without choosing (all). given: float32[n, width], vectors that come with the tokens. masks: uint32[n - committed + 1, words], packed: the tokens that may be chosen, by row.
         """
 
 class GroupResult:

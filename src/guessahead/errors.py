@@ -6,7 +6,8 @@
     │   ├── ModelError        a checkpoint that cannot be used: missing, damaged, unsupported
     │   │   └── NotFiniteError    a model that computes numbers that are NaN or infinite
     │   ├── TokenizerError    an unknown tokenizer kind, or two models whose tokenizers differ
-    │   └── PromptError       an empty prompt, or one that does not fit into the context
+    │   ├── PromptError       an empty prompt, or one that does not fit into the context
+    │   └── GrammarError      a grammar that cannot be used, or that no token of the model can continue
     └── StateError            a call that the object's state does not allow (a bug in the calling code)
 
 A message is one line: the problem, and what to do about it.
@@ -39,6 +40,10 @@ class TokenizerError(InputError):
 
 class PromptError(InputError, ValueError):
     """The prompt is empty or leaves no room in the context."""
+
+
+class GrammarError(InputError, ValueError):
+    """A grammar cannot be used, or no token of the model can continue the text under it."""
 
 
 class StateError(GuessaheadError, RuntimeError):

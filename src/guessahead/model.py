@@ -8,8 +8,8 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from threading import get_ident
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, Unpack
 
 import numpy as np
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
 Progress = Callable[[int, int, str], None]
+Parser = Callable[[str], Any]
 DEFAULT_MODEL = "smollm2-135m"
 
 
@@ -130,12 +131,13 @@ class LanguageModel:
             logprobs=checked.logprobs,
             trace=checked.trace,
             acceptance=checked.acceptance,
+            grammar=checked.text_grammar,
         )
         second = checked.draft_model
         drafter = DrafterSettings(
             checked.drafter, checked.drafter_options or {}, second.runner if second is not None else None
         )
-        return Stream(self.runner.stream(request, drafter))
+        return Stream(self.runner.stream(request, drafter), checked.parser)
 
     def session(self) -> Session:
         """A `Session` of this model: its cache is kept from one generation to the next."""
@@ -261,8 +263,8 @@ class Stream:
     end of the process closes it, too, unless another thread reads it.
     """
 
-    def __init__(self, steps: Generator[Chunk, None, Generation]) -> None:
-        self._steps = steps
+    def __init__(self, steps: Generator[Chunk, None, Generation], parser: Parser | None = None) -> None:
+        self._steps, self._parser = steps, parser
         self._result: Generation | None = None
         self._reader = get_ident()
         _streams.add(weakref.ref(self, _streams.discard))
@@ -276,7 +278,7 @@ class Stream:
             return next(self._steps)
         except StopIteration as end:
             if end.value is not None:
-                self._result = end.value
+                self._result = replace(end.value, parser=self._parser)
             raise StopIteration from None
 
     @property
@@ -293,7 +295,5 @@ class Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

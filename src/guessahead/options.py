@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -10,11 +11,15 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from guessahead.core import sampling
 from guessahead.core.rejection import ACCEPTANCES, IDENTICAL
 from guessahead.errors import ParameterError
-from guessahead.types import Acceptance, Gamma, SamplingParams
+from guessahead.grammar.schemas import parser_of, schema_of
+from guessahead.types import Acceptance, Gamma, Grammar, SamplingParams
 
 if TYPE_CHECKING:
     from guessahead.drafters.registry import OptionValue
     from guessahead.protocols import Model
+
+GRAMMARS = ("schema", "regex", "grammar", "choice")
+"""The options that say what the text must be."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -50,6 +55,10 @@ class OptionArguments(SamplingArguments, total=False):
     continue_last: bool
     logprobs: int | None
     trace: bool
+    schema: Any
+    regex: str | None
+    grammar: str | None
+    choice: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +84,11 @@ class GenerateOptions(SamplingParams):
     continue_last: continue the last chat message, which is the assistant's, instead of answering it.
     logprobs: report the log-probability of each token and of this many alternatives; None = report none.
     trace: record every step in `Generation.trace`.
+    schema: the text is JSON that fits this: a JSON schema (a dict, or JSON text), a Pydantic model or a
+        dataclass; `Generation.parsed` is the object. {} is any JSON.
+    regex: a regular expression that matches the whole text.
+    grammar: a grammar of the text, in the notation of Lark.
+    choice: several strings; the text is one of them.
     """
 
     max_tokens: int = 256
@@ -90,6 +104,10 @@ class GenerateOptions(SamplingParams):
     continue_last: bool = False
     logprobs: int | None = None
     trace: bool = False
+    schema: Any = None
+    regex: str | None = None
+    grammar: str | None = None
+    choice: Sequence[str] | None = None
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any], vocab_size: int) -> GenerateOptions:
@@ -111,7 +129,42 @@ class GenerateOptions(SamplingParams):
         values = {each.name: getattr(self, each.name) for each in fields(SamplingParams)}
         return SamplingParams(**values)
 
+    @property
+    def text_grammar(self) -> Grammar | None:
+        """What the text must be, by `schema`, `regex`, `grammar` or `choice`. Raises ParameterError."""
+        if self.schema is not None:
+            return Grammar("json_schema", json.dumps(schema_of(self.schema)))
+        if self.regex is not None:
+            return Grammar("regex", self.regex)
+        if self.grammar is not None:
+            return Grammar("lark", self.grammar)
+        if self.choice is not None:
+            return Grammar("choice", json.dumps(list(self.choice)))
+        return None
+
+    @property
+    def parser(self) -> Callable[[str], Any] | None:
+        """What makes `Generation.parsed` of the text."""
+        return None if self.schema is None else parser_of(self.schema)
+
+    def _check_grammar(self) -> None:
+        given = [name for name in GRAMMARS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ParameterError(f"{' and '.join(given)} exclude each other: each says what the text must be")
+        for name in ("regex", "grammar"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ParameterError(f"{name} must be text, not {getattr(self, name)!r}")
+        choice = self.choice
+        if choice is not None and (
+            isinstance(choice, str)
+            or not isinstance(choice, Sequence)
+            or not choice
+            or not all(isinstance(each, str) and each for each in choice)
+        ):
+            raise ParameterError(f"choice must be one or several non-empty strings, not {choice!r}")
+
     def _check(self, vocab_size: int) -> None:
+        self._check_grammar()
         _whole_number("max_tokens", self.max_tokens, 1)
         if self.gamma != "auto":
             _whole_number("gamma", self.gamma, 0)

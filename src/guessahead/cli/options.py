@@ -10,6 +10,7 @@ import locale
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -30,7 +31,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Setting:
     """One option. name: the field of GenerateOptions (max_tokens for --max-tokens).
 
-    kind: bool for a flag; a pair of types for NAME=VALUE, which can be repeated. many: can be repeated.
+    kind: bool for a flag; a pair of types for NAME=VALUE, which can be repeated; Path for the text of a file.
+    many: can be repeated.
     """
 
     name: str
@@ -43,7 +45,9 @@ class Setting:
     def decorate(self, function: _Function) -> _Function:
         flags = self.flags or (f"--{self.name.replace('_', '-')}",)
         settings: dict[str, Any] = {"help": self.help + _default_note(self.name), "metavar": self.metavar}
-        if isinstance(self.kind, tuple):
+        if self.kind is Path:
+            settings["callback"] = self._read
+        elif isinstance(self.kind, tuple):
             settings |= {"multiple": True, "callback": self._parse_pairs}
         elif self.kind is bool:
             settings |= {"is_flag": True, "default": None}
@@ -58,6 +62,17 @@ class Setting:
         if self.many:
             return tuple(argument_text(each, parameter.opts[0]) for each in value)
         return None if value is None else argument_text(value, parameter.opts[0])
+
+    def _read(self, context: click.Context, parameter: click.Parameter, value: Any) -> str | None:
+        """The text of a file."""
+        if value is None:
+            return None
+        try:
+            return decode(Path(value).read_bytes())
+        except OSError as error:
+            raise ParameterError(f"{value}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ParameterError(f"{value}: not a text in UTF-8") from None
 
     def _parse_pairs(
         self, context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
@@ -121,7 +136,19 @@ PROMPT: Final = (
     Setting("system", str, "System message for the chat template."),
     Setting("raw", bool, "Use the prompt as it is, without the chat template."),
 )
-GENERATION: Final = (*LENGTH, *DRAFTING, *ACCEPTANCE, *SAMPLING, *PROMPT)
+GRAMMAR: Final = (
+    Setting(
+        "schema",
+        Path,
+        "The answer is JSON that fits this JSON schema.",
+        flags=("--json-schema",),
+        metavar="FILE",
+    ),
+    Setting("regex", str, "A regular expression that matches the whole answer."),
+    Setting("grammar", Path, "The answer follows this grammar, in the notation of Lark.", metavar="FILE"),
+    Setting("choice", str, "The answer is one of these strings; repeat it for each.", many=True),
+)
+GENERATION: Final = (*LENGTH, *GRAMMAR, *DRAFTING, *ACCEPTANCE, *SAMPLING, *PROMPT)
 
 
 def generation_options(function: _Function) -> _Function:

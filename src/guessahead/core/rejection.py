@@ -25,7 +25,7 @@ import numpy as np
 from guessahead.core import sampling
 from guessahead.core.exact_math import uniforms
 from guessahead.errors import StateError
-from guessahead.types import NOT_FINITE
+from guessahead.types import NOT_ALLOWED, NOT_FINITE
 
 if TYPE_CHECKING:
     from guessahead.protocols import PassOutput
@@ -89,6 +89,9 @@ class RejectionJudge:
                 chosen[depth] = NOT_FINITE
                 return chosen
             p = sampling.probabilities(logits[last + depth], context, token_ids[:depth])
+            if not p.any():
+                chosen[depth] = NOT_ALLOWED
+                return chosen
             chosen[depth] = _judge(int(token_ids[depth]), p, q, self._draws, (start, depth))
             if chosen[depth] != token_ids[depth]:
                 return chosen
@@ -96,7 +99,7 @@ class RejectionJudge:
             chosen[-1] = NOT_FINITE
             return chosen
         p = sampling.probabilities(logits[last + len(draft)], context, token_ids)
-        chosen[-1] = self._draws.pick(Use.BONUS, p, start, len(draft))
+        chosen[-1] = self._draws.pick(Use.BONUS, p, start, len(draft)) if p.any() else NOT_ALLOWED
         return chosen
 
 

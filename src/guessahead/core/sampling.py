@@ -9,10 +9,12 @@ History H = context.history + path; output = H[prompt_length:]; position = len(H
 Ids outside the row (in history, biases or eos_ids) are ignored.
 
 0. If a logit is not finite (NaN, inf or -inf), there is no choice: the answer is NOT_FINITE, which is -2.
-1. Adjusted logits l. Start from the logit. In this order: if the token is in H, l / r where l > 0, else l * r
+1. Adjusted logits l. Start from the logit; tokens that context.constraint refuses are banned (-inf). In this
+   order: if the token is in H, l / r where l > 0, else l * r
    (r: repetition_penalty); l - (frequency_penalty * n + presence_penalty), if it occurs n > 0 times in the
    output; l + bias; at most 1e300. Banned (-inf): a bias <= -100, and EOS ids while len(output) < min_tokens.
-   If every l is -inf, the answer is the lowest id that is not banned, and id 0 if all are.
+   If every l is -inf, the answer is the lowest id that is not banned, and id 0 if all are; under a constraint
+   it is NOT_ALLOWED, which is -3.
 2. Greedy (temperature < 1e-4, or top_k == 1): the largest l; of equal ones the lowest id.
 3. Otherwise, with m the largest l, d = (l - m) * (1 / temperature). The *order* is l descending, then id
    ascending; tokens with l = -inf are left out. Each filter keeps a prefix of what is left:
@@ -45,7 +47,17 @@ import numpy.typing as npt
 
 from guessahead.core.exact_math import MASK, exp, log, uniforms
 from guessahead.errors import ParameterError, StateError
-from guessahead.types import NOT_FINITE, ChoiceContext, Float32, Float64, Int32, SamplingParams, TokenLogprob
+from guessahead.types import (
+    NOT_ALLOWED,
+    NOT_FINITE,
+    ChoiceContext,
+    Float32,
+    Float64,
+    Int32,
+    Mask,
+    SamplingParams,
+    TokenLogprob,
+)
 
 Int64 = npt.NDArray[np.int64]
 
@@ -96,25 +108,38 @@ def _choose(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | I
     logits, banned = _adjusted(logits_row, context, history)
     if is_greedy(context.params):
         best = int(np.argmax(logits))
-        return best if logits[best] > -np.inf else int(np.argmin(banned))
+        return best if logits[best] > -np.inf else _without_any(context, banned)
     order = np.argsort(-logits, kind="stable")
     order = order[logits[order] > -np.inf]
     if len(order) == 0:
-        return int(np.argmin(banned))
+        return _without_any(context, banned)
     kept, distance = _filtered(logits, order, context.params)
     score = distance + gumbel_noise(resolved_seed(context), context.stream, len(history), kept)
     return int(kept[score == score.max()].min())
 
 
+def _without_any(context: ChoiceContext, banned: npt.NDArray[np.bool_]) -> int:
+    """The answer if every adjusted logit is -inf."""
+    return int(np.argmin(banned)) if context.constraint is None else NOT_ALLOWED
+
+
+def is_allowed(mask: Mask, vocab_size: int) -> npt.NDArray[np.bool_]:
+    """bool[vocab]: the packed set, by token; ids behind its end are not allowed."""
+    bits = np.unpackbits(mask.view(np.uint8), count=vocab_size, bitorder="little")
+    return bits.astype(np.bool_)
+
+
 def probabilities(logits_row: Float32, context: ChoiceContext, path: Sequence[int] | Int32 = ()) -> Float64:
     """float64[vocab]: the probability of each token over all seeds of `choose`; greedy: 1 for one token.
 
-    logits_row: finite, or -inf for tokens that a drafter's model lacks.
+    logits_row: finite, or -inf for tokens that a drafter's model lacks. All 0 if a constraint allows none.
     """
     history = np.concatenate([context.history, np.asarray(path, np.int32)])
     logits, _ = _adjusted(logits_row, context, history)
     result = np.zeros(len(logits_row), np.float64)
     highest = logits.max()
+    if context.constraint is not None and highest == -np.inf:
+        return result
     if is_greedy(context.params) or highest == -np.inf:
         result[_choose(logits_row, context, path)] = 1.0
         return result
@@ -125,13 +150,17 @@ def probabilities(logits_row: Float32, context: ChoiceContext, path: Sequence[in
     return result
 
 
-def token_logprob(logits: Float32, token_id: int, num_top: int) -> TokenLogprob:
+def token_logprob(logits: Float32, token_id: int, num_top: int, mask: Mask | None = None) -> TokenLogprob:
     """The log-probability of `token_id` under softmax(logits), and the `num_top` most likely tokens.
 
-    logits: float32[vocab], raw: before penalties, filters and temperature. Computed in float64 (natural
-    log); equal alternatives are ordered by token id.
+    logits: float32[vocab], raw: before penalties, filters and temperature. mask: the tokens that are allowed;
+    None = all. Computed in float64 (natural log); equal alternatives are ordered by token id.
     """
     wide = logits.astype(np.float64)
+    if mask is not None:
+        allowed = is_allowed(mask, len(wide))
+        wide[~allowed] = -np.inf
+        num_top = min(num_top, int(allowed.sum()))
     top = float(wide.max())
     log_total = top + float(np.log(np.exp(wide - top).sum()))
     best = np.argsort(-wide, kind="stable")[:num_top] if num_top else ()
@@ -179,6 +208,8 @@ def _adjusted(row: Float32, context: ChoiceContext, history: Int32) -> tuple[Flo
             logits[token_id] += 0.0 if bias <= BANNED_BIAS else bias
     if len(output) < params.min_tokens:
         banned[_inside(np.array(context.eos_ids, np.int64), vocab_size)] = True
+    if context.constraint is not None:
+        banned |= ~is_allowed(context.constraint.mask(history), vocab_size)
     logits[banned] = -np.inf
     return np.minimum(logits, MAX_LOGIT), banned
 

@@ -18,7 +18,7 @@ from guessahead.types import ChoiceContext, Chunk, Generation
 
 if TYPE_CHECKING:
     from guessahead.protocols import EngineInfo, Rows
-    from guessahead.types import Draft, Float32, Int32, Request, TokenLogprob, Verdict
+    from guessahead.types import Constraint, Draft, Float32, Int32, Mask, Request, TokenLogprob, Verdict
 
 TARGET: Final = "target"
 """The origin of tokens that were not guessed by a drafter."""
@@ -67,8 +67,12 @@ class GenerationState:
         text: TextStream,
         drafter: str,
         note: str = "",
+        constraint: Constraint | None = None,
     ) -> None:
-        """drafter, note: its name, and its variant. Raises PromptError, see `Runner.stream`."""
+        """drafter, note: its name, and its variant. constraint: with nothing committed yet.
+
+        Raises PromptError, see `Runner.stream`.
+        """
         num_prompt = len(request.prompt_ids)
         room = info.context_length - num_prompt
         if num_prompt == 0:
@@ -92,6 +96,7 @@ class GenerationState:
         self._num_prompt = self._num_tokens = num_prompt
         self._eos_ids = tuple(eos_ids)
         self._text = text
+        self._constraint = constraint
         self._pieces: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self._recorder = Recorder()
@@ -119,7 +124,9 @@ class GenerationState:
 
     def context(self) -> ChoiceContext:
         """The context in which the next token is chosen."""
-        return ChoiceContext(self._params, self.history, self._num_prompt, self._eos_ids)
+        return ChoiceContext(
+            self._params, self.history, self._num_prompt, self._eos_ids, constraint=self._constraint
+        )
 
     def commit(
         self,
@@ -135,12 +142,13 @@ class GenerationState:
             the generation ends.
         """
         text, num_taken, wanted = "", 0, full.token_ids.tolist()
+        masks = self._masks(wanted) if logits is not None else []
         for token_id in wanted:
             text += self._take(token_id)
             num_taken += 1
             if self.finish_reason is not None:
                 break
-        if self.finish_reason in ("eos", "length", "context"):
+        if self.finish_reason is not None and not self._text.stopped:
             text += self._text.finish()
         self._pieces.append(text)
         verdict = cut(full, num_taken)
@@ -149,8 +157,8 @@ class GenerationState:
         chunk = Chunk(text, tuple(wanted[:num_taken]), self._origins(draft, nodes)[:num_taken])
         if logits is not None and self.request.logprobs is not None:
             after = [first_guess - 1, *(first_guess + node for node in nodes)]
-            for token_id, row in zip(chunk.token_ids, after, strict=False):
-                self._logprobs.append(token_logprob(logits[row], token_id, self.request.logprobs))
+            for token_id, row, mask in zip(chunk.token_ids, after, masks, strict=False):
+                self._logprobs.append(token_logprob(logits[row], token_id, self.request.logprobs, mask))
         num_tested = full.num_tested if num_taken == len(wanted) else num_taken
         self._recorder.count(
             StepCounts(first_guess, num_taken, len(draft), num_tested, len(nodes), draft.expected)
@@ -191,16 +199,25 @@ class GenerationState:
         """Commit one token; sets finish_reason if it ends the text. Returns the text that is final now."""
         self._tokens[self._num_tokens] = token_id
         self._num_tokens += 1
+        if self._constraint is not None:
+            self._constraint.commit(token_id)
         if token_id in self._eos_ids:
             text = self._text.end(token_id)
             self.finish_reason = "stop" if self._text.stopped else "eos"
             return text
         text = self._text.add(token_id)
-        if self._text.stopped:
+        is_complete = self._constraint is not None and self._constraint.is_complete
+        if self._text.stopped or is_complete:
             self.finish_reason = "stop"
         elif self._num_tokens - self._num_prompt == self._limit:
             self.finish_reason = self._limit_reason
         return text
+
+    def _masks(self, wanted: list[int]) -> list[Mask | None]:
+        """The tokens that were allowed where each of these was chosen."""
+        if self._constraint is None:
+            return [None] * len(wanted)
+        return [self._constraint.mask(self.history, wanted[:i]) for i in range(len(wanted))]
 
     def _origins(self, draft: Draft, nodes: list[int]) -> tuple[str, ...]:
         """The origins of the tokens of these nodes, and of the token after them."""

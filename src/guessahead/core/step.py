@@ -117,7 +117,10 @@ class Step:
         return asked
 
     def answer(self, draft: Draft, seconds: float) -> None:
-        """Take the guesses for the last `ask`, and the time they took."""
+        """Take the guesses for the last `ask`, without those that a grammar refuses, and their time."""
+        constraint = self._context.constraint if self._context is not None else None
+        if constraint is not None:
+            draft = constraint.admitted(draft)
         self._policy.answer(draft, seconds)
 
     def rows(self, max_rows: int | None = None) -> Rows:

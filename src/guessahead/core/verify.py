@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from guessahead.core import tree
-from guessahead.errors import NotFiniteError, StateError
-from guessahead.types import EMPTY_IDS, NOT_FINITE, Draft, Int32, Verdict
+from guessahead.errors import GrammarError, NotFiniteError, StateError
+from guessahead.types import EMPTY_IDS, NOT_ALLOWED, NOT_FINITE, Draft, Int32, Verdict
 
 
 def accept(draft: Draft, chosen: Int32) -> Verdict:
@@ -18,12 +18,14 @@ def accept(draft: Draft, chosen: Int32) -> Verdict:
 
     chosen: int32[n + 1]: the target's choice after the last committed token, then after each draft node;
         -1 if it was not computed (only rows on the chosen path are needed).
-    A guess whose logits are not finite (NOT_FINITE) is not followed: the next step begins there, as in plain
-    decoding. Raises NotFiniteError if those after the last committed token are not finite; ParameterError for
-    a malformed draft, StateError if a required choice is missing.
+    A guess after which there is no choice (NOT_FINITE, NOT_ALLOWED) is not followed: the next step begins
+    there, as in plain decoding. Raises NotFiniteError or GrammarError if there is none after the last
+    committed token; ParameterError for a malformed draft, StateError if a required choice is missing.
     """
     if chosen[0] == NOT_FINITE:
         raise NotFiniteError("the model computes numbers that are not finite")
+    if chosen[0] == NOT_ALLOWED:
+        raise GrammarError("every token that the grammar allows now is banned by logit_bias or min_tokens")
     if len(draft) == 0:  # a plain step
         if chosen[0] < 0:
             raise StateError("the target chose no token after the last committed one")
@@ -35,7 +37,7 @@ def accept(draft: Draft, chosen: Int32) -> Verdict:
     node = tree.ROOT
     for child, (parent, token) in enumerate(zip(parents, draft.token_ids.tolist(), strict=True)):
         # Children come after their parents.
-        if parent == node and token == token_ids[-1] and wanted[child + 1] != NOT_FINITE:
+        if parent == node and token == token_ids[-1] and wanted[child + 1] not in (NOT_FINITE, NOT_ALLOWED):
             path.append(child)
             token_ids.append(wanted[child + 1])
             node = child

@@ -41,6 +41,7 @@ class DrafterResources:
     engine: the target; draft_engine: a second model, if given.
     tokenizer: the target's. draft_tokenizer: the second model's, if its ids differ.
     at_precision: makes an engine of the target's own weights in a smaller format ("Q4_1", "Q8_0").
+    constrained: whether the requests have a grammar.
     draft_at_precision: the same for the second model; raises ParameterError if the copy would not be smaller.
     head: the draft head in a folder, "" = the one that belongs to the target; None if there is none.
     """
@@ -52,6 +53,7 @@ class DrafterResources:
     head: Callable[[str], DraftHead | None] | None = None
     draft_tokenizer: Tokenizer | None = None
     draft_at_precision: Callable[[str], Engine] | None = None
+    constrained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

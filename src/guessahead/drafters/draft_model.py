@@ -22,6 +22,7 @@ from guessahead.drafters.ranking import guess_and_siblings
 from guessahead.protocols import Rows
 from guessahead.types import (
     NO_DRAFT,
+    NOT_ALLOWED,
     NOT_FINITE,
     Ask,
     ChoiceContext,
@@ -78,6 +79,8 @@ class DraftModel(ModelDrafter):
         for depth in range(min(ask.budget, room)):
             rows = Rows(sequence, fresh, context=context, want_logits="path")
             [output] = self._engine.forward([rows])
+            if output.chosen[-1] == NOT_ALLOWED:
+                break
             if output.chosen[-1] == NOT_FINITE:
                 self.give_up(f"the draft model {info.name!r}")
                 break

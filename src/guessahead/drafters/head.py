@@ -141,6 +141,8 @@ class Head(Drafter):
         path_probability = 1.0
         while np.isfinite(row).all():
             q = sampling.probabilities(self._spread(row), context)
+            if not q.any():  # a constraint allows nothing
+                break
             token = ask.draws.pick(Use.GUESS, q, num_committed, len(distributions))
             distributions.append(q)
             tokens.append(token)
@@ -156,7 +158,7 @@ class Head(Drafter):
             found, by_row = sequence.grow(np.array(tokens, np.int32), np.stack(states), parents)
             last, row = found[-1], by_row[len(tokens) - 1]
         if not distributions:
-            return self.give_up("the draft head")
+            return NO_DRAFT if np.isfinite(row).all() else self.give_up("the draft head")
         stated = np.array([q.max() for q in distributions], np.float32)
         return Draft(np.array(tokens[1:], np.int32), None, stated, None, tuple(distributions))
 

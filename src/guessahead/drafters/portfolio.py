@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from guessahead.core import tree
-from guessahead.drafters.base import Drafter, DrafterResources
+from guessahead.drafters.base import Drafter, DrafterResources, NoOptions
 from guessahead.drafters.draft_model import DraftModel
+from guessahead.drafters.grammar import GrammarDrafter
 from guessahead.drafters.head import Head, HeadOptions
 from guessahead.drafters.model_base import DraftModelOptions
 from guessahead.drafters.suffix import Suffix, SuffixOptions
@@ -41,7 +42,7 @@ class PortfolioOptions:
 
 
 class Portfolio(Drafter):
-    """`suffix`; `head` if the model has one; `draft-model` if there is a second model: in one tree."""
+    """`suffix`; `grammar`, `head` and `draft-model` with a grammar, a head, a second model: in one tree."""
 
     name: ClassVar[str] = "portfolio"
     Options: ClassVar[type] = PortfolioOptions
@@ -49,6 +50,8 @@ class Portfolio(Drafter):
 
     def __init__(self, options: PortfolioOptions, resources: DrafterResources) -> None:
         members: list[Drafter] = [Suffix(options.suffix(), resources)]
+        if resources.constrained:
+            members.insert(0, GrammarDrafter(NoOptions(), resources))
         if options.head and resources.head is not None and resources.head("") is not None:
             members.append(Head(HeadOptions(), resources))
         if resources.draft_engine is not None:

@@ -19,6 +19,7 @@ GROUP = "guessahead.drafters"
 
 _BUILT_IN = {
     "draft-model": "guessahead.drafters.draft_model:DraftModel",
+    "grammar": "guessahead.drafters.grammar:GrammarDrafter",
     "head": "guessahead.drafters.head:Head",
     "none": "guessahead.drafters.none:NoDrafter",
     "portfolio": "guessahead.drafters.portfolio:Portfolio",

@@ -19,6 +19,7 @@ from guessahead.core.step import CHOOSE, Step
 from guessahead.drafters import registry
 from guessahead.drafters.base import DrafterResources, check_sampling
 from guessahead.errors import ParameterError, TokenizerError
+from guessahead.grammar import constraint_for
 from guessahead.protocols import RunnerInfo
 from guessahead.runners.base import turn
 from guessahead.runners.prefix import KeptPrefix
@@ -79,11 +80,18 @@ class SpeculativeDecoder:
 
         Closing the generator early, at any chunk, frees the cache and ends the drafter. Raises at once:
         PromptError for an empty prompt or one that fills the context, ParameterError for a drafter that does
-        not support the request's `acceptance`.
+        not support the request's `acceptance`, GrammarError for a grammar that cannot be used.
         """
         text = StreamDecoder(self._tokenizer, request.stops, request.params.min_tokens)
         drafter, info = self._drafter, self._engine.info
-        state = GenerationState(request, info, self._tokenizer.eos_ids, text, drafter.name, drafter.note)
+        constraint = None
+        if request.grammar is not None:
+            constraint = constraint_for(
+                request.grammar, self._tokenizer, info.vocab_size, len(request.prompt_ids)
+            )
+        state = GenerationState(
+            request, info, self._tokenizer.eos_ids, text, drafter.name, drafter.note, constraint
+        )
         sampled = request.acceptance == REJECTION and not is_greedy(request.params)
         if sampled:
             check_sampling(drafter)
@@ -155,7 +163,10 @@ class SoloRunner:
 
     def stream(self, request: Request, drafter: DrafterSettings) -> Generator[Chunk, None, Generation]:
         """See `Runner.stream`. Raises ParameterError for a drafter that is unknown or cannot be used here."""
-        made = registry.make(drafter.name, drafter.options, self.resources(drafter.draft_model))
+        resources = self.resources(drafter.draft_model)
+        if request.grammar is not None:
+            resources = replace(resources, constrained=True)
+        made = registry.make(drafter.name, drafter.options, resources)
         weighs = request.gamma == "auto" and made.members
         costs = store.costs_of(self.engine) if weighs else None  # the first time they are measured
         decoder = SpeculativeDecoder(self.engine, made, self.tokenizer, costs=costs, prefix=self._prefix)

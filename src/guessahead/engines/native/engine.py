@@ -14,6 +14,7 @@ from guessahead.checkpoints.gguf import GGUFFile
 from guessahead.engines.machine import usable_cores
 from guessahead.engines.native.architectures import ARCHITECTURES, RunSettings
 from guessahead.engines.native.checkpoint import Checkpoint
+from guessahead.engines.native.choosing import choice_masks
 from guessahead.engines.native.head import NativeHead, load_head
 from guessahead.engines.native.head_host import HeadHost, fingerprint
 from guessahead.engines.native.jobs import Job, check, check_all, output_of
@@ -164,9 +165,10 @@ class NativeEngine:
             if is_last and job.parents is not None:
                 parents = np.maximum(job.parents[job.offset :] - job.offset, -1).astype(np.int32)
             num_committed = job.num_committed - job.offset if is_last else size
-            chooser = None
-            if is_last and job.rows.context is not None:
-                chooser = job.sequence.chooser(job.rows.context)
+            chooser = masks = None
+            if is_last and (context := job.rows.context) is not None:
+                chooser = job.sequence.chooser(context)
+                masks = choice_masks(context, *job.guesses)
             groups.append(
                 _native.RowGroup(
                     sequence=job.sequence.native,
@@ -175,6 +177,7 @@ class NativeEngine:
                     committed=num_committed,
                     chooser=chooser,
                     logits=job.rows.want_logits if chooser is not None else "none",
+                    masks=masks,
                 )
             )
         taps = sorted({layer for job, _ in batch for layer in job.rows.want_hidden})

@@ -31,6 +31,14 @@ class Job:
     def num_tentative(self) -> int:
         return len(self.tokens) - self.num_committed
 
+    @property
+    def guesses(self) -> tuple[Int32, Int32 | None]:
+        """The tentative rows' tokens, and their parents by number, 0 = the last committed row."""
+        tokens = self.tokens[self.num_committed :]
+        if self.parents is None:
+            return tokens, None
+        return tokens, self.parents[self.num_committed :] - np.int32(self.num_committed - 1)
+
     def next_size(self, max_rows: int) -> int:
         """Rows of the next pass: all that remain if they fit, else as many committed ones as fit."""
         left = len(self.tokens) - self.offset

@@ -1,134 +1,12 @@
-"""Values passed between the layers: requests, drafts, verdicts and results.
-
-All of them are frozen. Token ids are int32 arrays; a tree is a list of parents, and a chain is a tree that
-needs no list. docs/how-it-works.md describes one step in full.
-"""
+"""What one step passes between the layers: how to choose, questions to drafters, drafts, verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from guessahead.core.stats import Stats
-
-Int32 = npt.NDArray[np.int32]
-Float32 = npt.NDArray[np.float32]
-Float64 = npt.NDArray[np.float64]
-
-EMPTY_IDS: Int32 = np.empty(0, np.int32)
-EMPTY_IDS.setflags(write=False)
-
-NOT_FINITE: Final = -2
-"""In place of a chosen token: a logit is NaN or infinite, so there is no choice."""
-
-# --- what is generated ---
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingParams:
-    """The parameters with which `choose` turns logits into a token. The defaults are greedy decoding.
-
-    temperature: 0 = greedy (anything below 1e-4 is treated as 0, so tiny values cannot overflow).
-    top_k: keep the k most likely tokens; 0 = all.
-    top_p: keep the smallest set of most likely tokens whose probability reaches top_p, in (0, 1].
-    min_p: drop tokens less likely than min_p times the most likely one, in [0, 1].
-    repetition_penalty: > 0; logits of tokens in prompt or output are divided (if positive) or multiplied
-        by it.
-    frequency_penalty, presence_penalty: subtracted per occurrence / once, for tokens of the output,
-        in [-2, 2].
-    logit_bias: token id -> value added to its logit; -inf (or -100 and below) bans the token.
-    min_tokens: end-of-sequence tokens are banned until this many output tokens exist, and a stop string that
-        is complete by then is text.
-    seed: seed of the sampling noise; None = a fresh one for each generation.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    logit_bias: Mapping[int, float] = field(default_factory=dict)
-    min_tokens: int = 0
-    seed: int | None = None
-
-
-Gamma = int | Literal["auto"]
-"""Guesses per step: a number, or "auto" if the controller decides."""
-
-Acceptance = Literal["identical", "rejection"]
-"""Whether guesses keep the text of plain decoding, or only its distribution (core/rejection.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request for one generation.
-
-    prompt_ids: int32[n], n >= 1. params: without a seed, a fresh one is made. max_tokens: at least 1.
-    gamma: guesses per step; "auto" = the controller decides, up to max_draft if given.
-    stops: strings that end the generation.
-    logprobs: number of alternatives to report per token; None = no log-probabilities.
-    trace: keep a record of every step (core/trace.py).
-    """
-
-    prompt_ids: Int32
-    params: SamplingParams
-    max_tokens: int
-    gamma: Gamma = "auto"
-    max_draft: int | None = None
-    stops: tuple[str, ...] = ()
-    logprobs: int | None = None
-    trace: bool = False
-    acceptance: Acceptance = "identical"
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """The output of one step. text: may lag behind the tokens (half a character, the start of a stop string).
-
-    origins: for each token the name of the drafter that guessed it, or "target".
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    origins: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """Log-probability of one emitted token under the model's unfiltered distribution (natural log)."""
-
-    token_id: int
-    logprob: float
-    top: tuple[tuple[int, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A finished generation.
-
-    finish_reason: "eos", "stop", "length" (max_tokens) or "context" (the model's context is full).
-    token_ids: end with the token that ended the text (the EOS token, or the one that completed a stop
-        string); `text` ends before it.
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    finish_reason: str
-    num_prompt_tokens: int
-    seed: int
-    stats: Stats
-    logprobs: tuple[TokenLogprob, ...] | None = None
-    trace: Mapping[str, Any] | None = None
-
-
-# --- one step: propose, verify ---
+from guessahead.types.requests import EMPTY_IDS, Float32, Float64, Int32, Mask, SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +19,7 @@ class ChoiceContext:
     prompt_length: how many tokens of history are the prompt (the rest is output).
     eos_ids: banned while fewer than params.min_tokens output tokens exist.
     stream: index of the noise stream: 0, or the number of the completion when several share a seed.
+    constraint: the grammar that the output must follow; its committed tokens are a beginning of history.
     """
 
     params: SamplingParams
@@ -148,6 +27,33 @@ class ChoiceContext:
     prompt_length: int
     eos_ids: tuple[int, ...] = ()
     stream: int = 0
+    constraint: Constraint | None = None
+
+
+class Constraint(Protocol):
+    """The state of a grammar in one generation: which tokens may follow (grammar/constraint.py)."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the committed text is complete, and nothing may follow it."""
+
+    def mask(self, history: Int32, path: Sequence[int] | Int32 = ()) -> Mask:
+        """The tokens that may follow the committed tokens and then guesses: uint32[words], read-only.
+
+        history, path: all of them, prompt included. Empty after a guess that is not allowed, or that nothing
+        can follow. Raises GrammarError if nothing can follow the committed tokens.
+        """
+
+    def admitted(self, draft: Draft) -> Draft:
+        """The draft without the guesses that are not allowed. Of a sampled one, the first of them remains:
+        it must be tested (core/rejection.py)."""
+
+    def forced(self, limit: int) -> list[tuple[int, float]]:
+        """At most `limit` tokens that the grammar forces after the committed ones, with the probability of
+        each: the same text may be cut into tokens in other ways."""
+
+    def commit(self, token_id: int) -> None:
+        """Take in the next token. Raises StateError if it is not allowed."""
 
 
 class Draws(Protocol):
