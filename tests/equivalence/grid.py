@@ -38,7 +38,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "logit_bias": {5: -2.0, 8: 1.0},
         "min_tokens": 5,
     },
+    "grammar": {},
+    "grammar-sampled": {"temperature": 1.2, "top_p": 0.95, "presence_penalty": 0.3, "min_tokens": 4},
 }
+# The settings in which the world's grammar holds.
+CONSTRAINED = ("grammar", "grammar-sampled")
 
 OUR_DRAFTERS = ("oracle", "hostile", "tree-oracle", "tree-hostile")
 DRAFTERS = (*registry.names(), *OUR_DRAFTERS)
@@ -59,6 +63,7 @@ def make_drafter(name: str, world: World, text: Sequence[int] = ()) -> Drafter:
     setup = DrafterResources(
         world.engine, second if needs_second else None, world.tokenizer, lambda _: second, lambda _: head
     )
+    setup = replace(setup, constrained=True)
     return registry.make(
         name, {}, replace(setup, draft_tokenizer=world.draft_tokenizer if needs_second else None)
     )
@@ -84,6 +89,7 @@ def requests(world: World, setting: str, gamma: int = 0) -> Iterator[Request]:
             gamma=gamma,
             stops=world.stops if seed % 2 else (),
             logprobs=3 if seed % 2 else None,
+            grammar=world.grammar if setting in CONSTRAINED else None,
         )
 
 

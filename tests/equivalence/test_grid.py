@@ -11,6 +11,7 @@ import pytest
 import guessahead.core.step
 from guessahead import _native
 from guessahead.core.verify import accept
+from guessahead.errors import StateError
 from guessahead.types import ChoiceContext, Draft, Float32, Int32, Verdict
 from tests.conftest import Compared, Report
 from tests.equivalence.grid import (
@@ -107,6 +108,8 @@ def test_the_grid_visits_every_outcome() -> None:
         num_tested, num_accepted = sum(s.num_tested for s in stats), sum(s.num_accepted for s in stats)
         if name == "none":
             assert num_tested == 0
+        elif name == "grammar":  # each letter is a token, so what is forced can be cut in one way only
+            assert num_tested == num_accepted > 100
         elif "hostile" in name:
             assert num_tested > 1000
             assert num_accepted == 0
@@ -180,7 +183,7 @@ def _any_difference(world: World, setting: str) -> bool:
     for drafter in ("prompt-lookup", "draft-model", "hostile", "oracle"):
         try:
             check(world, drafter, setting)
-        except AssertionError:
+        except (AssertionError, StateError):  # or a token that the grammar does not allow
             return True
     return False
 

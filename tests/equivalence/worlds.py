@@ -6,23 +6,43 @@ test_real_models.py.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from guessahead.engines.native.head import NativeHead
 from guessahead.model import load
 from guessahead.models import load as loading
 from guessahead.models.convert import convert
-from guessahead.types import Generation
+from guessahead.types import Generation, Grammar
 from tests.support.fake_text import letters
 from tests.support.fakes import TinyEngine
 from tests.support.second_tokenizer import with_other_tokenizer
 from tests.support.tiny import tiny_gguf
 from tests.support.tiny_head import tiny_head
+
+# Of all worlds with bytes in their vocabulary: forced text, free text, choices, and a number that may go on.
+JSON: Final = Grammar(
+    "json_schema",
+    json.dumps(
+        {
+            "type": "object",
+            "properties": {
+                "it": {"enum": ["the fox", "the for", "self"]},
+                "of": {"type": "string", "maxLength": 4},
+                "n": {"type": "integer"},
+            },
+            "required": ["it", "of"],
+            "additionalProperties": False,
+        }
+    ),
+)
+# Of the world of letters: "AMNOPQIJ BCLMNOPQ..."; it may end after some of them.
+LETTERS: Final = Grammar("regex", "((A|B|CC?)[E-H]{1,2}MNOPQ(IJ|IK|L)){2,3}S?([T-X]+J)?")
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,7 @@ class World:
     draft_tokenizer: of the draft model, if its ids mean something else.
 
     head: a draft head of the target; None = a FakeHead, which reads the hidden states of a FakeEngine.
+    grammar: of the settings that have one.
     plain: what plain decoding gave, by setting and seed, as far as it was asked for.
     """
 
@@ -44,6 +65,7 @@ class World:
     gammas: Sequence[int]
     draft_tokenizer: Any = None
     head: Any = None
+    grammar: Grammar = JSON
     plain: dict[tuple[str, int | None], Generation] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -63,6 +85,7 @@ def tiny_world() -> World:
         max_tokens=32,
         seeds=(0, 1, 2, 3, 4, 5),
         gammas=range(9),
+        grammar=LETTERS,
     )
 
 

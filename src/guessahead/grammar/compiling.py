@@ -73,10 +73,23 @@ def _source(grammar: Grammar) -> str:
 
     if grammar.kind == "json_schema":
         schema = "{}" if json.loads(grammar.source) is True else grammar.source
-        return LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_LAYOUT)
+        whole = json.loads(LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_LAYOUT))
+        return _unforced(f"start: %json {json.dumps(whole['grammars'][0]['json_schema'])}")
+    if grammar.kind == "lark":
+        return _unforced(grammar.source)
+    regex = grammar.source
     if grammar.kind == "choice":
-        texts = json.loads(grammar.source)
-        return LLMatcher.grammar_from_regex("|".join(f"(?:{re.escape(text)})" for text in texts))
-    if grammar.kind == "regex":
-        return LLMatcher.grammar_from_regex(grammar.source)
-    return LLMatcher.grammar_from_lark(grammar.source)
+        regex = "|".join(f"(?:{re.escape(text)})" for text in json.loads(regex))
+    whole = json.loads(LLMatcher.grammar_from_regex(regex))
+    return _unforced(whole["grammars"][0]["lark_grammar"])
+
+
+def _unforced(lark: str) -> str:
+    """The grammar, with masks that hold every token that may come.
+
+    By default a mask holds only one token where the text is forced: the first of those into which the
+    tokenizer cuts it. Then the model could not cut it as it likes, and what it writes next might change.
+    """
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_lark(f'%llguidance {{"no_forcing": true}}\n{lark}')

@@ -157,6 +157,8 @@ def _object(kind: Any, value: Any) -> Any:
                 continue
     elif isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
         hints = get_type_hints(kind)
+        if unknown := value.keys() - hints.keys():
+            raise ValueError(f"{kind.__name__} has no field {min(unknown)!r}")
         return kind(**{name: _object(hints[name], each) for name, each in value.items()})
     elif isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(value)
