@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from guessahead.errors import GrammarError
 from guessahead.grammar.constraint import GrammarConstraint
-from guessahead.grammar.vocabulary import ModelTokens, TokenTable, described
+from guessahead.grammar.vocabulary import ModelTokens, described
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
     from llguidance._lib import JsonCompileOptions
 
+    from guessahead.text.tokenizer import Tokenizer
     from guessahead.types import Grammar, GrammarKind
 
 # JSON is written as Python's json.dumps writes it: on one line, with a space after commas and colons. Models
@@ -35,14 +36,14 @@ _NAMES: Final[dict[GrammarKind, str]] = {
 
 
 def constraint_for(
-    grammar: Grammar, tokenizer: TokenTable, num_ids: int, num_prompt: int
+    grammar: Grammar, tokenizer: Tokenizer, num_ids: int, num_prompt: int
 ) -> GrammarConstraint:
     """The constraint of one generation, which begins after `num_prompt` tokens.
 
     num_ids: of the model's vocabulary. Raises GrammarError, one line, for a grammar that cannot be used.
     """
     model = described(tokenizer, num_ids)
-    return GrammarConstraint(_matcher(grammar, model), tokenizer, num_ids, num_prompt)
+    return GrammarConstraint(_matcher(grammar, model), model, tokenizer, num_prompt)
 
 
 def _matcher(grammar: Grammar, model: ModelTokens) -> LLMatcher:
@@ -73,23 +74,10 @@ def _source(grammar: Grammar) -> str:
 
     if grammar.kind == "json_schema":
         schema = "{}" if json.loads(grammar.source) is True else grammar.source
-        whole = json.loads(LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_LAYOUT))
-        return _unforced(f"start: %json {json.dumps(whole['grammars'][0]['json_schema'])}")
-    if grammar.kind == "lark":
-        return _unforced(grammar.source)
-    regex = grammar.source
+        return LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_LAYOUT)
     if grammar.kind == "choice":
-        regex = "|".join(f"(?:{re.escape(text)})" for text in json.loads(regex))
-    whole = json.loads(LLMatcher.grammar_from_regex(regex))
-    return _unforced(whole["grammars"][0]["lark_grammar"])
-
-
-def _unforced(lark: str) -> str:
-    """The grammar, with masks that hold every token that may come.
-
-    By default a mask holds only one token where the text is forced: the first of those into which the
-    tokenizer cuts it. Then the model could not cut it as it likes, and what it writes next might change.
-    """
-    from llguidance import LLMatcher
-
-    return LLMatcher.grammar_from_lark(f'%llguidance {{"no_forcing": true}}\n{lark}')
+        texts = json.loads(grammar.source)
+        return LLMatcher.grammar_from_regex("|".join(f"(?:{re.escape(text)})" for text in texts))
+    if grammar.kind == "regex":
+        return LLMatcher.grammar_from_regex(grammar.source)
+    return LLMatcher.grammar_from_lark(grammar.source)

@@ -3,6 +3,10 @@
 llguidance's matcher takes tokens and gives them back. It stands after the committed tokens and then some
 guesses; `_go` moves it to another path of guesses from where the two paths part. What it says about a path
 depends on the tokens of the path alone, so masks are those of plain decoding.
+
+A mask holds every token that may come. Only where the grammar leaves one text, and one way in which the
+tokenizer cuts it, does the mask hold that token alone: a model that is made to write what it does not expect
+prefers the shortest pieces, one letter after the other, and is lost among them afterwards.
 """
 
 from __future__ import annotations
@@ -14,19 +18,21 @@ import numpy as np
 
 from guessahead.core import tree
 from guessahead.errors import GrammarError, StateError
+from guessahead.text.retokenize import continuation
 from guessahead.types import Draft
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-    from guessahead.grammar.vocabulary import TokenTable
+    from guessahead.grammar.vocabulary import ModelTokens
+    from guessahead.text.tokenizer import Tokenizer
     from guessahead.types import Int32, Mask
 
 Path = tuple[int, ...]
 
-# The probability that a forced text is cut into tokens as the tokenizer cuts it. `OPEN`: of its last token,
-# if a longer one may stand there, which holds some of what comes after the forced text.
-USUAL: Final = 0.99
+# The probability of a forced token, and of one that a longer token may replace, which also holds some of what
+# comes after the forced text.
+CERTAIN: Final = 1.0
 OPEN: Final = 0.6
 # Characters at the end of the text so far that a message shows.
 _SHOWN: Final = 40
@@ -35,9 +41,9 @@ _SHOWN: Final = 40
 class GrammarConstraint:
     """See `Constraint` in types.py."""
 
-    def __init__(self, start: LLMatcher, tokenizer: TokenTable, num_ids: int, num_prompt: int) -> None:
+    def __init__(self, start: LLMatcher, model: ModelTokens, tokenizer: Tokenizer, num_prompt: int) -> None:
         """start: a matcher at the beginning of the text; it is copied."""
-        self._start, self._tokenizer, self._num_ids = start, tokenizer, num_ids
+        self._start, self._tokenizer, self._missing = start, tokenizer, model.missing
         self._eos_ids = frozenset(tokenizer.eos_ids)
         self._matcher = start.deep_copy()
         self._num_prompt = num_prompt
@@ -45,8 +51,7 @@ class GrammarConstraint:
         self._path: Path = ()  # where the matcher stands, after the committed tokens
         self._masks: dict[Path, Mask] = {}
         self._ended = False
-        words = (num_ids + 31) // 32
-        self._nothing: Mask = np.zeros(words, np.uint32)
+        self._nothing: Mask = np.zeros((model.tokens.vocab_size + 31) // 32, np.uint32)
         self._nothing.flags.writeable = False
 
     @property
@@ -82,19 +87,16 @@ class GrammarConstraint:
     def forced(self, limit: int) -> list[tuple[int, float]]:
         if not self._go(()) or self._stopped():
             return []
-        data = self._matcher.compute_ff_bytes()
-        text = data.decode("utf-8", errors="ignore")  # an unfinished character is left out
-        guesses: list[tuple[int, float]] = []
-        length = 0
-        for token_id in self._tokenizer.encode(text, bos=False) if text else ():
+        tokens = self._matcher.compute_ff_tokens()
+        guesses = [(token_id, CERTAIN) for token_id in tokens]
+        rest = self._matcher.compute_ff_bytes()[sum(map(len, map(self._tokenizer.token_bytes, tokens))) :]
+        for token_id in continuation(self._tokenizer, rest.decode(errors="ignore")):
             piece = self._tokenizer.token_bytes(token_id)
-            if len(guesses) == limit or not piece or not data.startswith(piece, length):
+            if len(guesses) >= limit or not piece or not rest.startswith(piece):
                 break
-            length += len(piece)
-            guesses.append((token_id, USUAL))
-        if guesses and length == len(data) and self._may_be_longer(guesses):
-            guesses[-1] = (guesses[-1][0], OPEN)
-        return guesses
+            rest = rest[len(piece) :]
+            guesses.append((token_id, OPEN))
+        return guesses[:limit]
 
     def commit(self, token_id: int) -> None:
         if token_id in self._eos_ids and self._go(()) and self._matcher.is_accepting():
@@ -135,9 +137,11 @@ class GrammarConstraint:
     def _computed(self, path: Path) -> Mask:
         if self._ended or any(token in self._eos_ids for token in path) or not self._go(path):
             return self._nothing
-        mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint32)
-        if not self._matcher.is_error():
-            return mask
+        forced = self._matcher.compute_ff_bytes()
+        if not self._missing or forced.translate(None, self._missing) == forced:
+            mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint32)
+            if not self._matcher.is_error():
+                return mask
         reason = self._matcher.stop_reason()
         self._restart()
         if path:
@@ -156,17 +160,6 @@ class GrammarConstraint:
         if "TooComplex" in reason:
             return f"the grammar is too complex to be followed {after} ({reason})"
         return f"no token of the model can continue the text {after}, as the grammar demands"
-
-    def _may_be_longer(self, guesses: list[tuple[int, float]]) -> bool:
-        """Whether instead of the last guess a longer token may come that begins with it."""
-        path = tuple(token for token, _ in guesses)
-        piece = self._tokenizer.token_bytes(path[-1])
-        mask = self._masks.get(path[:-1])
-        if mask is None:
-            mask = self._masks[path[:-1]] = self._computed(path[:-1])
-        allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), count=self._num_ids, bitorder="little"))
-        others = (self._tokenizer.token_bytes(token) for token in allowed.tolist() if token != path[-1])
-        return any(other.startswith(piece) for other in others)
 
 
 def _only(draft: Draft, kept: list[int]) -> Draft:
