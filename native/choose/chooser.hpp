@@ -11,8 +11,8 @@
 
 namespace ga {
 
-inline constexpr int32_t kNotFinite = -2;   // NOT_FINITE of types.py
-inline constexpr int32_t kNotAllowed = -3;  // NOT_ALLOWED of types.py
+inline constexpr int32_t kNotFinite = -2;   // NOT_FINITE of types/
+inline constexpr int32_t kNotAllowed = -3;  // NOT_ALLOWED of types/
 
 // Whether a packed set of tokens (types.Mask) holds one.
 inline bool allows(const uint32_t* mask, size_t id) { return (mask[id / 32] >> (id % 32) & 1) != 0; }

@@ -11,7 +11,7 @@
 
 namespace ga {
 
-// When a draft ends: see `StopRule` in types.py.
+// When a draft ends: see `StopRule` in types/.
 struct StopRule {
   std::vector<double> least_path_probability;
   std::vector<std::vector<double>> calibration;

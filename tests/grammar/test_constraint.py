@@ -234,3 +234,12 @@ def test_without_llguidance_the_message_says_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "llguidance", None)
     with pytest.raises(GrammarError, match=r"pip install 'guessahead\[structured\]'"):
         constraint("a", FakeTokenizer([b"a", b""], (1,)))
+
+
+@pytest.mark.parametrize("num_ids", [31, 32, 33, 64])
+def test_all_masks_have_the_same_length(num_ids: int) -> None:
+    """Those of dead ends too, whatever the number of tokens."""
+    tokenizer = FakeTokenizer([b"a", b"b", b"<eos>", *[b""] * (num_ids - 3)], (2,))
+    state = constraint("a(z|y)|bb?", tokenizer)
+    found = [state.mask(PROMPT, path) for path in ((), (0,), (1,), (1, 1), (1, 2))]
+    assert {len(mask) for mask in found} == {(num_ids + 31) // 32}

@@ -1,6 +1,6 @@
 """Schemas by the hundred: every answer fits its schema or was cut by the limit, and is plain decoding's.
 
-`make test` takes some random schemas, `make proof` 500 schemas: those of the public test suite that llguidance
+`make test` takes some random schemas, `make proof` 500: those of the public test suite that llguidance
 supports, and random ones.
 """
 

@@ -39,7 +39,7 @@ _SHOWN: Final = 40
 
 
 class GrammarConstraint:
-    """See `Constraint` in types.py."""
+    """See `Constraint` in types/."""
 
     def __init__(self, start: LLMatcher, model: ModelTokens, tokenizer: Tokenizer, num_prompt: int) -> None:
         """start: a matcher at the beginning of the text; it is copied."""
@@ -139,7 +139,8 @@ class GrammarConstraint:
             return self._nothing
         forced = self._matcher.compute_ff_bytes()
         if not self._missing or forced.translate(None, self._missing) == forced:
-            mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint32)
+            # It has one word more than needed if the number of tokens is a multiple of 32.
+            mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint32)[: len(self._nothing)]
             if not self._matcher.is_error():
                 return mask
         reason = self._matcher.stop_reason()
