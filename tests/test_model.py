@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from guessahead.errors import ParameterError, PromptError, StateError
-from guessahead.model import LanguageModel
+from guessahead.model import LanguageModel, load
 from guessahead.options import GenerateOptions, OptionArguments
 from guessahead.runners.solo import SoloRunner
 from guessahead.types import SamplingParams
@@ -196,3 +196,28 @@ def test_a_draft_model_is_compared_once() -> None:
     assert num_checks == 1
     lm.generate([3], max_tokens=2, drafter="draft-model", draft_model=lm)
     assert num_checks == 1
+
+
+@pytest.mark.parametrize("model", [None, 5, b"smollm2-135m", ["smollm2-135m"]])
+def test_a_model_is_a_name_or_a_path(model: Any) -> None:
+    with pytest.raises(ParameterError, match="model must be a name or a path, not "):
+        load(model)
+
+
+@pytest.mark.parametrize("setting", ["threads", "context"])
+@pytest.mark.parametrize("value", [1.5, "2", True, 0, -1])
+def test_threads_and_context_are_whole_numbers(setting: str, value: Any) -> None:
+    with pytest.raises(ParameterError, match=f"{setting} must be a whole number at least 1, not "):
+        load("no-such-model", **{setting: value})
+
+
+def test_bytes_are_no_prompt() -> None:
+    for prompt in (b"text", bytearray(b"text")):
+        with pytest.raises(ParameterError, match="a prompt is text, token ids or chat messages, not "):
+            tiny().generate(prompt)  # type: ignore[arg-type]
+
+
+def test_a_draft_model_is_a_loaded_model() -> None:
+    for second in (5, "smollm2-135m"):
+        with pytest.raises(ParameterError, match="draft_model must be a loaded model, not "):
+            tiny().generate("text", draft_model=second)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, Unpack
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from guessahead.controller import saved
 from guessahead.drafters import registry
 from guessahead.errors import ParameterError, PromptError, StateError
-from guessahead.options import GenerateOptions, OptionArguments, documented
+from guessahead.options import GenerateOptions, OptionArguments, Parser, check_loading, documented
 from guessahead.protocols import DrafterSettings
 from guessahead.text.messages import is_message
 from guessahead.types import Chunk, Generation, Int32, Request
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 Prompt = str | Sequence[int] | Sequence[Message]
 Progress = Callable[[int, int, str], None]
-Parser = Callable[[str], Any]
 DEFAULT_MODEL = "smollm2-135m"
 
 
@@ -59,6 +57,7 @@ def load(
     progress: called with the progress of a download; None = a progress bar on stderr.
     Raises ModelError, TokenizerError or ParameterError, in one line.
     """
+    check_loading(model, threads, context)
     from guessahead.engines.registry import RunSettings
     from guessahead.models.load import identity, load_parts
     from guessahead.runners.solo import SoloRunner
@@ -150,6 +149,8 @@ class LanguageModel:
         if the caller gives drafter options, or a draft model that this drafter cannot use.
         """
         filled, second = dict(options), options.get("draft_model")
+        if not isinstance(second, LanguageModel | None):
+            raise ParameterError(f"draft_model must be a loaded model, not {second!r}")
         tuned = self._saved(second)
         if tuned is None or (tuned.threads, "int8") != (self.info.threads, self.info.dtype):
             return filled
@@ -200,7 +201,7 @@ class LanguageModel:
         return np.array(token_ids, np.int32)
 
     def _checked_ids(self, prompt: object, options: GenerateOptions) -> Int32:
-        if not isinstance(prompt, Sequence | np.ndarray):
+        if not isinstance(prompt, Sequence | np.ndarray) or isinstance(prompt, bytes | bytearray):
             raise ParameterError(f"a prompt is text, token ids or chat messages, not {prompt!r}")
         if options.system is not None:
             raise ParameterError("system needs the chat template; a prompt of token ids is used as it is")
@@ -248,7 +249,7 @@ _streams: set[weakref.ref[Stream]] = set()
 @atexit.register
 def _close_streams() -> None:
     """Close the streams that no other thread reads, while drafters and engines can still be used."""
-    others = {thread.ident for thread in threading.enumerate()} - {get_ident()}
+    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     for reference in list(_streams):
         stream = reference()
         if stream is not None and stream._reader not in others:
@@ -266,14 +267,14 @@ class Stream:
     def __init__(self, steps: Generator[Chunk, None, Generation], parser: Parser | None = None) -> None:
         self._steps, self._parser = steps, parser
         self._result: Generation | None = None
-        self._reader = get_ident()
+        self._reader = threading.get_ident()
         _streams.add(weakref.ref(self, _streams.discard))
 
     def __iter__(self) -> Iterator[Chunk]:
         return self
 
     def __next__(self) -> Chunk:
-        self._reader = get_ident()
+        self._reader = threading.get_ident()
         try:
             return next(self._steps)
         except StopIteration as end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from guessahead.drafters.registry import OptionValue
     from guessahead.protocols import Model
 
+Parser = Callable[[str], Any]
+"""Makes the object that `Generation.parsed` is, of the text."""
 GRAMMARS = ("schema", "regex", "grammar", "choice")
 """The options that say what the text must be."""
 
@@ -143,7 +146,7 @@ class GenerateOptions(SamplingParams):
         return None
 
     @property
-    def parser(self) -> Callable[[str], Any] | None:
+    def parser(self) -> Parser | None:
         """What makes `Generation.parsed` of the text."""
         return None if self.schema is None else parser_of(self.schema)
 
@@ -223,6 +226,15 @@ def documented(method: _Method) -> _Method:
     )
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method
+
+
+def check_loading(model: object, threads: object, context: object) -> None:
+    """Raise ParameterError for arguments of `load` of another type."""
+    if not isinstance(model, str | os.PathLike) or not isinstance(os.fspath(model), str):
+        raise ParameterError(f"model must be a name or a path, not {model!r}")
+    for name, value in (("threads", threads), ("context", context)):
+        if value is not None:
+            _whole_number(name, value, 1)
 
 
 def _whole_number(name: str, value: object, low: int, high: int | None = None) -> None:
