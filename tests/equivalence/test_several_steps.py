@@ -42,7 +42,8 @@ def begin(world: World, seed: int) -> Running:
     """A random request: setting, seed, length, drafter and draft length."""
     rng = random.Random(seed)
     setting = rng.choice(list(SETTINGS))
-    alone = rng.choice(list(requests(world, setting, rng.choice(list(world.gammas)))))
+    gamma = rng.choice(list(world.gammas))
+    alone = rng.choice(list(requests(world, setting, gamma)))
     plain = plain_decoding(world, setting, alone)
     text = [*alone.prompt_ids.tolist(), *plain.token_ids]
     drafter = make_drafter(rng.choice(DRAFTERS), world, text)
@@ -58,7 +59,7 @@ def begin(world: World, seed: int) -> Running:
     )
     sequence = world.engine.new_sequence()
     drafter.begin(state.context())
-    step = Step(state, sequence, drafter, FixedGamma(drafter, alone.gamma, None), CHOOSE)
+    step = Step(state, sequence, drafter, FixedGamma(drafter, gamma, None), CHOOSE)
     return Running(step, state, drafter, plain, sequence)
 
 

@@ -236,26 +236,6 @@ def test_several_sequences_in_one_pass(engine: NativeEngine, truth: Truth) -> No
                 assert output.logits[row].tobytes() == truth.logits[place]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("isa", _native.isas())
-def test_short_sequences_beside_a_long_one(model: TinyModel, isa: str) -> None:
-    """The long one's attention runs in segments, of which the short ones have but the first."""
-    engine = load(model, threads=2, cache=CACHES[model.path], isa=isa)
-    truth = one_by_one(engine, PROMPT, 300)
-    layers = tuple(range(engine.info.num_layers))
-    starts, num = [280, 3, 63, 256, 9], 5
-    requests = []
-    for start in starts:
-        sequence = engine.new_sequence()
-        engine.forward([Rows(sequence, np.array(truth.tokens[:start], np.int32))])
-        tokens = np.array(truth.tokens[start : start + num], np.int32)
-        requests.append(
-            Rows(sequence, tokens, None, greedy(truth.tokens[: start + num]), num - 1, "path", layers)
-        )
-    for start, output in zip(starts, engine.forward(requests), strict=True):
-        check_rows(truth, list(range(start, start + num)), output, {num - 1})
-
-
 def test_rollback_and_fork(model: TinyModel, engine: NativeEngine, truth: Truth) -> None:
     """What a rolled-back or forked sequence computes next is the truth's; neither disturbs the other."""
     layers = tuple(range(engine.info.num_layers))
