@@ -36,6 +36,11 @@ void Plan::add(const char* label, Work work, int tap, bool many_segments) {
   operations_.push_back({label, std::move(work), tap, many_segments, given_width_});
 }
 
+int Plan::columns_each(int width, int multiple) const {
+  const int workers = pool_->active();
+  return round_up((width + workers - 1) / workers, multiple);
+}
+
 int Plan::rows_of(const Buffer& buffer, const Pass& pass) const {
   return buffer.compact ? static_cast<int>(pass.out_rows.size()) : pass.rows;
 }
@@ -66,8 +71,8 @@ void Plan::rmsnorm(int src_id, int weight_id, float eps, int dst_id, int column)
   // that are quantised lie interleaved, so sharing out rows would make workers write to the same cache lines.
   add("norm", [this, &src, &dst, weight, eps, column](Pass& pass, int worker, Counter*) {
     const bool gather = dst.compact && !src.compact;
-    const int rows = rows_of(dst, pass), stride = static_cast<int>(src.stride), workers = pool_->active();
-    const int columns = round_up((stride + workers - 1) / workers, 2 * kBlock);
+    const int rows = rows_of(dst, pass), stride = static_cast<int>(src.stride);
+    const int columns = columns_each(stride, 2 * kBlock);
     const int first = worker * columns, n = std::min(columns, stride - first);
     if (n <= 0) return;
     for (int r = 0; r < rows; ++r) {
@@ -124,7 +129,7 @@ void Plan::cap(int buffer_id, float divisor, float most) {
   Buffer& buffer = *buffers_.at(buffer_id);
   const int stride = static_cast<int>(buffer.stride);
   add("head", [this, &buffer, divisor, most, stride](Pass& pass, int worker, Counter*) {
-    const int workers = pool_->active(), columns = round_up((stride + workers - 1) / workers, kBlock);
+    const int columns = columns_each(stride, kBlock);
     const int first = worker * columns, n = std::min(columns, stride - first), rows = rows_of(buffer, pass);
     for (int r = 0; r < rows && n > 0; ++r) kernels_->cap(buffer.row(r) + first, divisor, most, n);
   });

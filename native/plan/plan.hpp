@@ -29,8 +29,7 @@ struct RowGroup {
   int num = 0;
   int committed = 0;           // rows that enter the cache at once; choosing starts at the last of them
   Chooser* chooser = nullptr;  // null = choose nothing
-  const std::uint32_t* masks =
-      nullptr;  // [num - committed + 1][mask_words]: what each choice may be; null = all
+  const std::uint32_t* masks = nullptr;  // [num - committed + 1][mask_words]: the choices allowed; null = all
   int mask_words = 0;
   bool all_logits = false;       // compute them from the last committed row on, and choose nothing
   const float* given = nullptr;  // [num][given_width]: vectors that come with the tokens, see Plan::given
@@ -136,6 +135,7 @@ class Plan {
   void check(const std::vector<RowGroup>& groups) const;
   void choose(RowGroup& group);
   int rows_of(const Buffer& buffer, const Pass& pass) const;
+  int columns_each(int width, int multiple) const;  // the share of a worker, in an operation
   void add(const char* label, Work work, int tap = -1, bool many_segments = false);
   struct Chunk {
     int part, begin, end;  // tiles [begin, end) of a part

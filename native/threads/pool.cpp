@@ -25,7 +25,7 @@ constexpr int kBarrierSpins = 2000;
 // jobs.
 constexpr int kStalledShare = 3;
 constexpr std::chrono::nanoseconds kMoment{500'000}, kLong{10'000'000};
-constexpr int kMostPause = 64;
+constexpr int kFirstPause = 8, kMostPause = 64;
 
 void pause() {
 #if defined(__x86_64__)
@@ -80,7 +80,12 @@ std::shared_ptr<Pool> Pool::shared(int threads) {
 }
 
 Pool::Pool(int threads, int spins)
-    : size_(threads), spins_(spins), seats_(threads), active_(threads), allowed_(threads) {
+    : size_(threads),
+      spins_(spins),
+      seats_(threads),
+      active_(threads),
+      allowed_(threads),
+      pause_(kFirstPause) {
   start();
 }
 
@@ -141,8 +146,7 @@ void Pool::run_claimed(const std::function<void(int)>& job) {
   }
   may_lose_ = true;
   has_lost_ = false;
-  waited_ns_.store(0, std::memory_order_relaxed);
-  started_ = Clock::now();
+  judge_anew();
   run_on(allowed_, job);
   learn();
 }
@@ -161,10 +165,14 @@ void Pool::run_on(int workers, const std::function<void(int)>& job) {
   barrier(0);
 }
 
-// Whether the workers of the running job wait for each other more than they should.
+void Pool::judge_anew() {
+  waited_ns_.store(0, std::memory_order_relaxed);
+  started_ = Clock::now();
+}
+
+// Whether the workers of the running job wait for each other for a large part of its time.
 bool Pool::stalled() const {
-  const std::chrono::nanoseconds waited(waited_ns_.load(std::memory_order_relaxed));
-  return waited > kMoment && waited * kStalledShare > Clock::now() - started_ && (suspect_ || waited > kLong);
+  return waited() > kMoment && waited() * kStalledShare > Clock::now() - started_;
 }
 
 // How many workers the next jobs begin with.
@@ -176,8 +184,7 @@ void Pool::learn() {
     suspect_ = false;
     return;
   }
-  const std::chrono::nanoseconds waited(waited_ns_.load(std::memory_order_relaxed));
-  suspect_ = waited > kMoment && waited * kStalledShare > Clock::now() - started_;
+  suspect_ = stalled();
   if (suspect_) return;
   if (allowed_ == size_)
     pause_ = kFirstPause;
@@ -191,12 +198,11 @@ bool Pool::barrier(int worker) {
   const std::uint32_t phase = phase_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) == active - 1) {
     arrived_.store(0, std::memory_order_relaxed);
-    if (may_lose_ && waited_ns_.load(std::memory_order_relaxed) != 0 && stalled()) {
+    if (may_lose_ && stalled() && (suspect_ || waited() > kLong)) {
       has_lost_ = true;
       seats_[active - 1].left = true;
       active_.store(active - 1, std::memory_order_relaxed);
-      waited_ns_.store(0, std::memory_order_relaxed);
-      started_ = Clock::now();
+      judge_anew();
     }
     phase_.store(phase + 1, std::memory_order_release);
   } else {
@@ -206,8 +212,8 @@ bool Pool::barrier(int worker) {
     if (!open()) {
       const Clock::time_point since = Clock::now();
       while (!open()) sched_yield();
-      const std::chrono::nanoseconds waited = Clock::now() - since;
-      waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed);
+      const std::chrono::nanoseconds more = Clock::now() - since;
+      waited_ns_.fetch_add(more.count(), std::memory_order_relaxed);
     }
   }
   return !seats_[worker].left;

@@ -43,6 +43,10 @@ class Pool : ForkAware {
   void start();
   void serve(int worker);
   void run_on(int workers, const std::function<void(int)>& job);
+  void judge_anew();
+  std::chrono::nanoseconds waited() const {
+    return std::chrono::nanoseconds(waited_ns_.load(std::memory_order_relaxed));
+  }
   bool stalled() const;
   void learn();
   // A fork waits for the running job, so that the child finds everything between two jobs.
@@ -71,9 +75,8 @@ class Pool : ForkAware {
   bool may_lose_ = false, has_lost_ = false;  // workers: the running job
   bool suspect_ = false;                      // the last job was stalled, or this one has a worker more
   int allowed_;                               // workers of the next job
-  int pause_ = kFirstPause, jobs_left_ = 0;   // jobs until one more is tried
-  static constexpr int kFirstPause = 8;
-  std::vector<std::thread> threads_;  // the workers but the caller; none yet in the child of a fork
+  int pause_, jobs_left_ = 0;                 // jobs until one more is tried
+  std::vector<std::thread> threads_;          // the workers but the caller; none yet in the child of a fork
 };
 
 // Hands out [0, total) one by one, to any thread.

@@ -94,7 +94,7 @@ def command(json_file: Output, **values: Any) -> None:
 def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[str, Any]) -> dict[str, Any]:
     from guessahead.controller.controller import MAX_NODES
     from guessahead.measure.bench import drafters, variants
-    from guessahead.measure.bench.passes import DEFAULT_ROWS, identical, time_passes
+    from guessahead.measure.bench.passes import DEFAULT_ROWS, PassTimes, identical, time_passes
     from guessahead.measure.bench.workload import default_tasks, read_tasks, select
 
     given = default_tasks() if values["prompts"] is None else read_tasks(values["prompts"])
@@ -112,7 +112,14 @@ def _measure(lm: LanguageModel, draft_model: LanguageModel | None, values: dict[
     at = min(_CONTEXT_OF_V, lm.info.context_length // 2)
     with timing():
         meter = peak_meter(lm.info.isa, num_threads(values))
-        found = time_passes(lm, contexts=[at], rows=rows, num_rounds=_ROUNDS_OF_V, between=meter.measure)
+        found = time_passes(
+            lm,
+            contexts=[at],
+            rows=rows,
+            num_rounds=_ROUNDS_OF_V,
+            between=meter.measure,
+            sample=PassTimes.alternate,
+        )
         report = drafters.run(
             lm, tasks, compared, num_rounds=values["repeat"], progress=show_progress, sampled=sampled
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -161,6 +161,14 @@ class StepCosts:
             for part in ("forward_seconds", "propose_seconds", "rest_seconds")
         )
         return cls(rows, drafting, handling)
+
+    @classmethod
+    def average(
+        cls, each: Iterable[StepCosts | None], mean: Callable[[list[float]], float]
+    ) -> StepCosts | None:
+        """Part by part, of those that are known; None if none is."""
+        known = [(costs.rows, costs.drafting, costs.handling) for costs in each if costs is not None]
+        return cls(*(mean(list(part)) for part in zip(*known, strict=True))) if known else None
 
     @property
     def whole(self) -> float:

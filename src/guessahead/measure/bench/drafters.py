@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _AGAIN: Final = "none, again"
 SAMPLED: Final = {"temperature": 0.8, "top_p": 0.95, "seed": 1}
 ALL: Final = "all"
-PARTS: Final = ("rows", "drafting", "handling")
-"""What a step loses: see `StepCosts`."""
 
 # Number of rows -> time of a pass over that of one row.
 V = Mapping[int, float]
@@ -70,12 +68,10 @@ class Result:
     @property
     def costs(self) -> StepCosts | None:
         """What a step takes more than a plain one: the medians of the rounds."""
-        pairs = zip(self.comparison.plain, self.runs, strict=True)
-        found = [StepCosts.of(plain.stats, ours.stats) for plain, ours in pairs]
-        known = [each for each in found if each is not None]
-        if self.drafter == PLAIN or not known:
+        if self.drafter == PLAIN:
             return None
-        return StepCosts(*(median(getattr(each, part) for each in known) for part in PARTS))
+        pairs = zip(self.comparison.plain, self.runs, strict=True)
+        return StepCosts.average((StepCosts.of(plain.stats, ours.stats) for plain, ours in pairs), median)
 
     @property
     def predicted_tau(self) -> float | None:
@@ -110,7 +106,7 @@ class Result:
             "first_token_seconds": self.first_token_seconds,
             "gb_per_second": stats.gb_per_second,
             "c": self.c,
-            "lost": None if self.costs is None else asdict(self.costs),
+            "lost": _parts(self.costs),
             "predicted_tau": self.predicted_tau,
             "predicted_ratio": self.predicted_ratio(v),
         }
@@ -175,16 +171,11 @@ class Report:
             "tokens_per_second": mean(result.comparison.tokens_per_second for result in members),
             "ratio_to_plain": mean(result.ratio for result in members),
             "predicted_ratio": mean(result.predicted_ratio(v) for result in members),
-            "lost": self._lost(members),
+            "lost": _parts(StepCosts.average((result.costs for result in members), fmean)),
             "gb_per_second": mean(each.gb_per_second for each in stats),
             "first_token_seconds": mean(result.first_token_seconds for result in members),
             **_identical(members),
         }
-
-    def _lost(self, members: Sequence[Result]) -> dict[str, float] | None:
-        """The mean of each part of the costs of a step."""
-        known = [result.costs for result in members if result.costs is not None]
-        return {part: fmean(getattr(each, part) for each in known) for part in PARTS} if known else None
 
     def _null(self) -> dict[str, Any]:
         ratios = {null.task.prompt_id: null.comparison.ratio for null in self.nulls}
@@ -195,6 +186,11 @@ class Report:
             "highest": max(known, default=None),
             "rows": [{"prompt_id": name, "ratio_to_plain": ratio} for name, ratio in ratios.items()],
         }
+
+
+def _parts(costs: StepCosts | None) -> dict[str, float] | None:
+    """Ready for JSON."""
+    return None if costs is None else asdict(costs)
 
 
 def _identical(results: Sequence[Result]) -> dict[str, int]:

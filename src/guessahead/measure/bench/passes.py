@@ -32,8 +32,6 @@ BLOCK_PASSES: Final = 5
 _FURTHER: Final = 5
 """A further row is the mean of those up to this one."""
 
-Tell = Callable[[str], None]
-
 
 class Bench:
     """Passes over one cached context: all rows are accepted ones, so that `choose` runs for every row."""
@@ -109,21 +107,23 @@ class PassTimes:
 
     bench: Bench
     rows: Sequence[int]
-    num_rounds: int = 0
     blocks: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     alternating: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     again: list[float] = field(default_factory=list)
 
     def sample(self) -> None:
-        """One round: a block and an alternating pass of each size, and the null."""
-        start = self.num_rounds % len(self.rows)
-        order = [*self.rows[start:], *self.rows[:start]]
-        self.num_rounds += 1
-        for num_rows in order:
-            self.alternating[num_rows].append(self.bench.run(num_rows))
-        for num_rows in order:
+        """One round: an alternating pass and a block of each size, and the null."""
+        for num_rows in self.alternate():
             self.blocks[num_rows].append(self._block(num_rows))
         self.again.append(self._block(1))
+
+    def alternate(self) -> list[int]:
+        """One round of alternating passes alone. Returns the sizes in the order of the round."""
+        start = len(self.alternating[1]) % len(self.rows)
+        order = [*self.rows[start:], *self.rows[:start]]
+        for num_rows in order:
+            self.alternating[num_rows].append(self.bench.run(num_rows))
+        return order
 
     def _block(self, num_rows: int) -> float:
         """Seconds of a pass: the median of a block without its first one."""
@@ -156,11 +156,12 @@ def time_passes(
     rows: Sequence[int],
     num_rounds: int,
     between: Callable[[], None],
+    sample: Callable[[PassTimes], object] = PassTimes.sample,
 ) -> dict[int, PassTimes]:
     """The times by context, one context after the other; one row is always among the rows.
 
-    between: called before the first round, between rounds and after the last. Raises ParameterError if rows
-    or contexts do not fit the model.
+    between: called before the first context and after each. sample: one round, `PassTimes.sample` or
+    `PassTimes.alternate`. Raises ParameterError if rows or contexts do not fit the model.
     """
     rows = sorted({1, *rows})
     info = lm.info
@@ -179,7 +180,7 @@ def time_passes(
             bench.run(num_rows)  # warm-up
         found[context] = PassTimes(bench, rows)
         for _ in range(num_rounds):
-            found[context].sample()
+            sample(found[context])
         between()
     return found
 
